@@ -1,0 +1,51 @@
+# `make` prints the targets. Everything happens in .venv; nothing else on the machine is touched.
+
+PYTHON ?= python3
+BIN := .venv/bin
+# Two at a time: the tests are many small ones, and a machine has at least two cores.
+PYTEST := $(BIN)/python -m pytest -n 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint format bench clean
+
+help: ## print the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/ready ## train FedAvg on real MNIST to 97%, write the curve and a report (minutes)
+	$(BIN)/stayput run examples/demo.toml
+
+test: .venv/ready-for-tests ## install what the tests need, then run all of them
+	$(PYTEST)
+
+check: .venv/ready-for-tests format lint ## format, lint, check types and imports, run the fast tests (under a minute)
+	$(PYTEST) -q -m "not slow and not network"
+
+lint: .venv/ready-for-tests ## lint, check types and imports, change nothing
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/ready-for-tests ## format the code
+	$(BIN)/ruff check --quiet --fix-only .
+	$(BIN)/ruff format --quiet .
+
+bench: .venv/ready-for-tests ## measure the engines against plain loops on this machine
+	$(BIN)/python benchmarks/seconds_per_round.py
+
+clean: ## remove .venv and what tools left behind (runs/ stays)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "stayput needs Python 3.11 or later; say which with: make PYTHON=/path/to/python3.12"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$@ -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+
+.venv/ready: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+.venv/ready-for-tests: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[data]' --group test --group lint
+	@touch $@ .venv/ready

@@ -1,0 +1,69 @@
+"""stayput: federated averaging as real software. Data stays where it is; a shared model is trained.
+
+The names below are loaded when they are first used, so that importing stayput (for `stayput --help`, say) does not
+import torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from stayput._version import __version__
+
+if TYPE_CHECKING:
+    from stayput import data, errors
+    from stayput.algorithms import CentralSgd, FedAvg, FedSgd, OneShotAveraging
+    from stayput.data import partitions
+    from stayput.experiments.run import Run
+    from stayput.experiments.training import train
+    from stayput.tasks import losses, metrics
+    from stayput.tasks.metrics import Metric
+    from stayput.tasks.task import Task
+
+_HOMES = {
+    "CentralSgd": "stayput.algorithms",
+    "FedAvg": "stayput.algorithms",
+    "FedSgd": "stayput.algorithms",
+    "Metric": "stayput.tasks.metrics",
+    "OneShotAveraging": "stayput.algorithms",
+    "Run": "stayput.experiments.run",
+    "Task": "stayput.tasks.task",
+    "data": "stayput.data",
+    "errors": "stayput.errors",
+    "losses": "stayput.tasks.losses",
+    "metrics": "stayput.tasks.metrics",
+    "partitions": "stayput.data.partitions",
+    "train": "stayput.experiments.training",
+}
+"""Where each public name lives. A home whose own last name it is, is the module itself."""
+
+__all__ = [
+    "CentralSgd",
+    "FedAvg",
+    "FedSgd",
+    "Metric",
+    "OneShotAveraging",
+    "Run",
+    "Task",
+    "__version__",
+    "data",
+    "errors",
+    "losses",
+    "metrics",
+    "partitions",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name not in _HOMES:
+        raise AttributeError(f"module 'stayput' has no attribute {name!r}")
+    module = importlib.import_module(_HOMES[name])
+    value = module if module.__name__.rpartition(".")[2] == name else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,17 @@
+"""Federated algorithms, one file each, and the table of their names.
+
+To add one: write a frozen dataclass of settings with `name` and `algorithm()`, as `fed_avg.py` does, and add it
+to the table. The contract tests then hold it to the promises that every algorithm makes.
+"""
+
+from __future__ import annotations
+
+from stayput.algorithms.central_sgd import CentralSgd
+from stayput.algorithms.fed_avg import FedAvg
+from stayput.algorithms.fed_sgd import FedSgd
+from stayput.algorithms.one_shot import OneShotAveraging
+
+ALGORITHMS = {cls.name: cls for cls in (FedAvg, FedSgd, CentralSgd, OneShotAveraging)}
+"""Every built-in algorithm by the name that the command line and specs use."""
+
+__all__ = ["ALGORITHMS", "CentralSgd", "FedAvg", "FedSgd", "OneShotAveraging"]

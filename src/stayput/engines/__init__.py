@@ -1,0 +1,10 @@
+"""Who computes a round. `sequential` is the oracle that every other engine must agree with."""
+
+from __future__ import annotations
+
+from stayput.engines.sequential import SequentialEngine
+
+ENGINES = {"sequential": SequentialEngine}
+"""Engines by the name that the command line and specs use."""
+
+__all__ = ["ENGINES", "SequentialEngine"]

@@ -1,0 +1,156 @@
+"""A task's model as functions over named tensors, on one device: initialise, gradient, evaluate.
+
+Engines that train one client at a time run it as it is. The weights of the client being trained are put into the
+module itself, so that its layers run exactly as torch runs them, BatchNorm and dropout included.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from stayput.core.seeds import Indices, Purpose, torch_stream
+from stayput.core.tensors import BUFFERS, WEIGHTS, Groups, Tensors
+from stayput.data.federated_data import Array, Examples
+from stayput.tasks.task import LOSS_NAME, Task
+
+EVALUATION_ROWS = 1000
+"""Examples in one forward pass of an evaluation."""
+
+
+class PlacedExamples:
+    """Examples on a device; `batch` gathers rows and prepares them for the model."""
+
+    def __init__(self, examples: Examples, task: Task, device: torch.device, dtype: torch.dtype) -> None:
+        self._inputs = _placed(examples.inputs, device)
+        self._targets = _placed(examples.targets, device)
+        self._prepare, self._dtype = task.prepare, dtype
+
+    def __len__(self) -> int:
+        """The number of examples."""
+        return len(self._inputs)
+
+    def batch(self, rows: Tensor | slice) -> tuple[Tensor, Tensor]:
+        """Inputs, in the model's dtype where they are not whole numbers, and targets."""
+        inputs = self._prepare(self._inputs[rows])
+        if inputs.is_floating_point():
+            inputs = inputs.to(self._dtype)
+        targets = self._targets[rows]
+        if targets.is_floating_point():
+            targets = targets.to(self._dtype)
+        elif targets.dtype != torch.int64:
+            targets = targets.long()
+        return inputs, targets
+
+
+class ModelProgram:
+    """One module, and what an engine does with it."""
+
+    def __init__(self, task: Task, device: torch.device) -> None:
+        self.task, self.device = task, device
+        self.module = self._fresh_module(seed=0).to(device)
+        self._parameters = dict(self.module.named_parameters())
+        self._buffers = dict(self.module.named_buffers())
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the model's weights."""
+        return next((p.dtype for p in self._parameters.values()), torch.get_default_dtype())
+
+    def initial_model(self, seed: int) -> Groups:
+        """w_0: a fresh model, its initialisers running on the seed's own stream (on the CPU, for every device)."""
+        fresh = self._fresh_module(seed)
+        model = {WEIGHTS: {name: p.detach().to(self.device) for name, p in fresh.named_parameters()}}
+        if self._buffers:
+            model[BUFFERS] = {name: buffer.detach().to(self.device) for name, buffer in fresh.named_buffers()}
+        return model
+
+    def load(self, model: Groups, *, training: bool) -> None:
+        """Put a model into the module; buffers are copied, since a forward pass in training changes them."""
+        self.module.train(training)
+        self._set_weights(model[WEIGHTS])
+        for name, buffer in model.get(BUFFERS, {}).items():
+            self._buffers[name].copy_(buffer)
+
+    def buffers(self) -> dict[str, Tensor]:
+        """A copy of the module's buffers as they are now."""
+        return {name: buffer.detach().clone() for name, buffer in self._buffers.items()}
+
+    def loss_and_gradient(self, weights: Tensors, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensors]:
+        """The mean loss over a minibatch and its gradient, in tensors that the caller owns.
+
+        `backward` rather than `autograd.grad`: it copies gradients that share memory with anything else, so that
+        what comes back may be written over (`core.tensors.descend` does).
+        """
+        self._set_weights(weights)
+        loss = self.task.loss(self.module(inputs), targets).mean()
+        loss.backward()  # type: ignore[no-untyped-call]
+        gradients = {}
+        for name, parameter in self._parameters.items():
+            gradient, parameter.grad = parameter.grad, None
+            # A weight that the loss does not depend on has a zero gradient, rather than none.
+            gradients[name] = torch.zeros_like(parameter) if gradient is None else gradient
+        return loss.detach(), gradients
+
+    def predict(self, inputs: Tensor) -> Any:  # noqa: ANN401 - a tensor, once the fit check has passed
+        """The output of the module as it stands, in evaluation mode."""
+        return self.module.eval()(inputs)
+
+    def evaluate(self, model: Groups, examples: PlacedExamples) -> Mapping[str, float]:
+        """The mean loss and metrics over all examples."""
+        self.load(model, training=False)
+        sums = dict.fromkeys([LOSS_NAME, *(metric.name for metric in self.task.metrics)], 0.0)
+        with torch.no_grad():
+            for first in range(0, len(examples), EVALUATION_ROWS):
+                inputs, targets = examples.batch(slice(first, first + EVALUATION_ROWS))
+                output = self.module(inputs)
+                sums[LOSS_NAME] += self.task.loss(output, targets).double().sum().item()
+                for metric in self.task.metrics:
+                    sums[metric.name] += metric.per_example(output, targets).double().sum().item()
+        return {name: total / len(examples) for name, total in sums.items()}
+
+    def module_with(self, model: Groups) -> nn.Module:
+        """A module of its own that holds a model, in evaluation mode."""
+        module = self._fresh_module(seed=0).to(self.device)
+        state = {**model[WEIGHTS], **model.get(BUFFERS, {})}
+        with torch.no_grad():
+            for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+                tensor.copy_(state[name])
+        return module.eval()
+
+    def _fresh_module(self, seed: int) -> nn.Module:
+        with torch_stream(seed, Purpose.INITIAL_WEIGHTS):  # the caller's own generators stay as they are
+            return self.task.model()
+
+    def _set_weights(self, weights: Tensors) -> None:
+        for name, parameter in self._parameters.items():
+            # `.data` swaps the storage without a copy and without a trace in autograd; nobody writes into it.
+            parameter.data = weights[name]
+
+
+def minibatches(
+    data: PlacedExamples, rows: Indices, order: Indices, length: int, *, window_rows: int = 4096
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Cut a pass into minibatches.
+
+    Rows are gathered and prepared a window at a time, many minibatches at once, which costs fewer and larger
+    operations than one gather per step and never holds more than a window of any client.
+    """
+    window = max(length, window_rows // length * length)
+    for first in range(0, len(order), window):
+        inputs, targets = data.batch(torch.from_numpy(rows[order[first : first + window]]))
+        for begin in range(0, len(inputs), length):
+            yield inputs[begin : begin + length], targets[begin : begin + length]
+
+
+def _placed(column: Array, device: torch.device) -> Tensor:
+    """A column as a tensor: on the CPU the same memory, not a copy of it."""
+    with warnings.catch_warnings():
+        # torch warns of memory it may not write to; nothing here writes, and a read-only map must stay one.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(np.asarray(column)).to(device)

@@ -1,0 +1,121 @@
+"""Every error that stayput raises on purpose, in one tree.
+
+    StayputError                      exit code
+    ├── InvalidSetting (ValueError)       2   a value breaks its rule
+    │   ├── UnknownName                       nothing goes by that name
+    │   └── SpecTooNew                        written by a newer stayput
+    ├── DataError                         3
+    │   ├── DataUnavailable                   no source could deliver a data set
+    │   ├── CorruptData                       bytes are not the ones that were promised
+    │   ├── EmptyClient                       a client holds no examples
+    │   └── LabelOutOfRange                   a target the model has no output for
+    ├── TrainingError                     4
+    │   ├── ModelMisfit                       model, loss and data do not fit together
+    │   └── TrainingDiverged                  a loss or a weight is no longer a finite number
+    ├── RunFolderError                    5
+    │   ├── RunNotFound                       there is no run there
+    │   ├── RunExists                         there is one already
+    │   ├── RunLocked                         another process is writing it
+    │   └── CorruptCheckpoint                 a checkpoint is not what was written
+    └── TargetMissed                      6   only under --require-target
+
+Each message is one sentence with the value, the rule and the way out. The command line prints it without a
+traceback and ends with the exit code; anything that is not a StayputError is a bug in stayput or in the user's
+own model, and keeps its traceback. This module imports nothing of the project: everything may import it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class StayputError(Exception):
+    """Root of the tree: `except StayputError` catches whatever stayput refuses, and no bugs."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class InvalidSetting(StayputError, ValueError):
+    """A value breaks its rule, such as `client_fraction=1.4`."""
+
+    exit_code = 2
+
+
+class UnknownName(InvalidSetting):
+    """Nothing goes by that name; the message lists what there is."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+        known = sorted(known)
+        close = difflib.get_close_matches(str(name), known, n=1)
+        guess = f"did you mean {close[0]!r}? " if close else ""
+        super().__init__(f"{kind}={name!r}: unknown; {guess}known: {', '.join(known)}")
+
+
+class SpecTooNew(InvalidSetting):
+    """A spec, run or store was written by a newer stayput than this one."""
+
+
+class DataError(StayputError):
+    """Something is wrong with the data."""
+
+    exit_code = 3
+
+
+class DataUnavailable(DataError):
+    """No source could deliver a data set; the message lists what was tried and how to bring the files."""
+
+
+class CorruptData(DataError):
+    """The bytes are not the ones that were promised."""
+
+
+class EmptyClient(DataError):
+    """A client holds no examples, so it has no weight in the average."""
+
+
+class LabelOutOfRange(DataError):
+    """A target the model has no output for."""
+
+
+class TrainingError(StayputError):
+    """Training cannot start or go on."""
+
+    exit_code = 4
+
+
+class ModelMisfit(TrainingError):
+    """Model, loss and data do not fit together."""
+
+
+class TrainingDiverged(TrainingError):
+    """A loss or a weight is no longer a finite number."""
+
+
+class RunFolderError(StayputError):
+    """Something is wrong with a run's folder."""
+
+    exit_code = 5
+
+
+class RunNotFound(RunFolderError):
+    """There is no run there."""
+
+
+class RunExists(RunFolderError):
+    """There is a run already, and nobody asked to go on with it."""
+
+
+class RunLocked(RunFolderError):
+    """Another process is writing the run."""
+
+
+class CorruptCheckpoint(RunFolderError):
+    """A checkpoint is not what was written."""
+
+
+class TargetMissed(StayputError):
+    """The run ended below a target that was required."""
+
+    exit_code = 6

@@ -1,0 +1,45 @@
+"""From a spec to what it stands for: the task, the clients with their data, the algorithm, the test examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from stayput.algorithms import ALGORITHMS
+from stayput.core.named_settings import from_plain
+from stayput.data import DATA_SETS
+from stayput.data.fetching import Progress
+from stayput.data.partitions import PARTITIONS
+from stayput.errors import InvalidSetting
+from stayput.experiments.run import Run
+from stayput.experiments.training import OnRound, Parts, train_spec
+from stayput.runs.run_folder import RunFolder
+from stayput.runs.spec import CUSTOM, RunSpec
+from stayput.tasks.catalogue import named_task
+
+
+def build(spec: RunSpec, *, data_dir: Path | None = None, on_download: Progress | None = None) -> Parts:
+    """Build a spec's parts; its data set is fetched if it is not there yet."""
+    if CUSTOM in (spec.task, spec.partition["name"]):
+        raise InvalidSetting(
+            f"task={spec.task!r}: this run was started from Python with a model or data of its own, which only that "
+            f"code can make again (call stayput.train(..., folder=..., resume=True) there)"
+        )
+    named = named_task(spec.task)
+    algorithm = from_plain("algorithm", ALGORITHMS, spec.algorithm).algorithm()
+    partition = from_plain("partition", PARTITIONS, spec.partition)
+    split = DATA_SETS[named.data_set].load(data_dir, progress=on_download)
+    return Parts(named.task, split.train.partition(partition, seed=spec.partition_seed), algorithm, split.test)
+
+
+def resume_run(
+    folder: RunFolder,
+    *,
+    data_dir: Path | None = None,
+    on_round: OnRound | None = None,
+    on_note: Callable[[str], None],
+) -> Run:
+    """Go on with a run of named parts from its latest sound checkpoint."""
+    spec = folder.spec
+    parts = build(spec, data_dir=data_dir)
+    return train_spec(spec, parts, folder=folder.path, resume=True, on_round=on_round, on_note=on_note)

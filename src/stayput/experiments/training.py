@@ -1,0 +1,266 @@
+"""`train`: federated training from the first round to the last, in memory or into a run's folder.
+
+The loop is short because the parts are elsewhere: a round is `core.round.run_round`, local training is an engine's,
+what is kept on disk is `runs.RunWriter`'s.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from stayput.core.algorithm import Algorithm, AlgorithmSettings
+from stayput.core.history import History, RoundReport
+from stayput.core.named_settings import to_plain
+from stayput.core.round import run_round
+from stayput.core.tensors import Groups, fingerprint, to_device
+from stayput.data.columns import from_arrays
+from stayput.data.federated_data import Examples, FederatedData
+from stayput.engines import ENGINES
+from stayput.engines.sequential import SequentialEngine
+from stayput.errors import InvalidSetting, UnknownName
+from stayput.experiments.fit_check import refuse_misfit
+from stayput.experiments.run import Run
+from stayput.runs.environment import machine, versions
+from stayput.runs.run_writer import RunWriter
+from stayput.runs.spec import CUSTOM, RunSpec
+from stayput.tasks.task import Task
+
+OnRound = Callable[[RoundReport, History], None]
+"""Called after every round, for progress."""
+
+
+def train(
+    task: Task,
+    clients: FederatedData,
+    algorithm: AlgorithmSettings,
+    *,
+    rounds: int,
+    test: Examples | tuple[object, object] | None = None,
+    seed: int = 0,
+    target: float | None = None,
+    stop_at_target: bool = False,
+    evaluate_every: int = 1,
+    engine: str = "sequential",
+    device: str = "cpu",
+    folder: Path | str | None = None,
+    resume: bool = False,
+    checkpoint_every: int = 10,
+    on_round: OnRound | None = None,
+) -> Run:
+    """Train a model on clients' data and return the run.
+
+    `rounds` is the last round; training ends earlier when `stop_at_target` is set and the first metric reaches
+    `target`. The model is evaluated on `test` before the first round, then every `evaluate_every` rounds and after
+    the last. With a `folder`, every round is on disk as it ends, and `resume=True` goes on with the run that is
+    there (or begins it) to a final model with the same bits as if nothing had happened.
+    """
+    spec = RunSpec(
+        task=task.name,
+        partition={"name": CUSTOM},
+        algorithm=to_plain(algorithm),
+        rounds=rounds,
+        seed=seed,
+        target=target,
+        stop_at_target=stop_at_target,
+        evaluate_every=evaluate_every,
+        checkpoint_every=checkpoint_every,
+        engine=engine,
+        device=device,
+        metrics={metric.name: metric.higher_is_better for metric in task.metrics},
+    )
+    test_examples = test if isinstance(test, Examples) or test is None else from_arrays(*test)
+    parts = Parts(task, clients, algorithm.algorithm(), test_examples)
+    return train_spec(spec, parts, folder=folder, resume=resume, on_round=on_round)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a spec stands for, built."""
+
+    task: Task
+    clients: FederatedData
+    algorithm: Algorithm
+    test: Examples | None
+
+
+def train_spec(
+    spec: RunSpec,
+    parts: Parts,
+    *,
+    folder: Path | str | None = None,
+    resume: bool = False,
+    on_round: OnRound | None = None,
+    on_note: Callable[[str], None] = lambda note: None,  # noqa: ARG005 - says nothing unless asked to
+) -> Run:
+    """`train`, for a spec whose parts are built already."""
+    _refuse_impossible(spec, parts)
+    if parts.algorithm.pools_clients:
+        parts = replace(parts, clients=parts.clients.pooled())
+    refuse_misfit(parts.task, parts.clients, parts.test)
+    device = _device(spec.device)
+    if spec.threads is not None:
+        torch.set_num_threads(spec.threads)
+    engine = ENGINES[spec.engine](parts.task, parts.clients, test=parts.test, device=device)
+
+    with ExitStack() as stack:
+        writer: RunWriter | None = None
+        checkpoint, history = None, History()
+        if folder is not None:
+            environment = _environment(spec, parts)
+            if resume and (Path(folder) / "spec.json").is_file():
+                writer, checkpoint, history, notes = RunWriter.reopen(folder, spec, environment)
+                for note in notes:
+                    on_note(note)
+            else:
+                writer = RunWriter.create(folder, spec, environment)
+                _write_label_counts(writer, parts.clients)
+            stack.enter_context(writer)
+        loop = _Loop(spec, parts, engine, writer, on_round)
+        progress = None if checkpoint is None else Progress(to_device(checkpoint.state, device), history)
+        progress = loop.run(progress)
+        if writer is not None:
+            writer.finish(_result(spec, progress))
+    model = engine.module_with(progress.state)
+    return Run(spec, progress.history, model, fingerprint(progress.state), None if folder is None else Path(folder))
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: one value, so that an interruption never sees half of a step from one to the next."""
+
+    state: Groups
+    history: History
+
+
+class _Loop:
+    """The rounds of one run."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        parts: Parts,
+        engine: SequentialEngine,
+        writer: RunWriter | None,
+        on_round: OnRound | None,
+    ) -> None:
+        self.spec, self.parts, self.engine, self.writer, self.on_round = spec, parts, engine, writer, on_round
+        self.checkpointed: int | None = None
+
+    def run(self, progress: Progress | None) -> Progress:
+        """From a checkpoint (or none) to the last round."""
+        if progress is None:
+            state = self.parts.algorithm.init(self.engine.initial_model(self.spec.seed))
+            progress = self._reported(RoundReport(round_number=0), state, History(), evaluate=True)
+            self._checkpoint(progress)
+        try:
+            while not self._ended(progress.history):
+                progress = self._round(progress)
+                if progress.history.last_round % self.spec.checkpoint_every == 0:
+                    self._checkpoint(progress)
+        except BaseException:  # an interruption above all: keep the rounds that are finished
+            self._checkpoint(progress)
+            raise
+        self._checkpoint(progress)
+        return progress
+
+    def _round(self, progress: Progress) -> Progress:
+        number = progress.history.last_round + 1
+        state, report = run_round(
+            progress.state,
+            number,
+            algorithm=self.parts.algorithm,
+            engine=self.engine,
+            num_clients=self.parts.clients.num_clients,
+            seed=self.spec.seed,
+        )
+        evaluate = number % self.spec.evaluate_every == 0 or number == self.spec.rounds
+        return self._reported(report, state, progress.history, evaluate=evaluate)
+
+    def _reported(self, report: RoundReport, state: Groups, history: History, *, evaluate: bool) -> Progress:
+        if evaluate:
+            started = time.perf_counter()
+            evaluation = self.engine.evaluate(state)
+            report = replace(report, evaluation=evaluation, evaluation_seconds=time.perf_counter() - started)
+        if self.writer is not None:
+            self.writer.add_report(report, state)
+        history = history.with_report(report)
+        if self.on_round is not None:
+            self.on_round(report, history)
+        return Progress(state, history)
+
+    def _checkpoint(self, progress: Progress) -> None:
+        if self.writer is not None and self.checkpointed != progress.history.last_round:
+            self.writer.add_checkpoint(progress.history.last_round, progress.state)
+            self.checkpointed = progress.history.last_round
+
+    def _ended(self, history: History) -> bool:
+        if history.last_round >= self.spec.rounds:
+            return True
+        if not self.spec.stop_at_target or self.spec.target is None:
+            return False
+        curve = history.curve(self.spec.metric, higher_is_better=self.spec.higher_is_better())
+        return curve.rounds_to(self.spec.target) is not None
+
+
+def _refuse_impossible(spec: RunSpec, parts: Parts) -> None:
+    if spec.engine not in ENGINES:
+        raise UnknownName("engine", spec.engine, ENGINES)
+    only = parts.algorithm.only_rounds
+    if only is not None and spec.rounds > only:
+        raise InvalidSetting(
+            f"rounds={spec.rounds}: {parts.algorithm.name} is {only} round by definition (set rounds={only}, or use "
+            f"fed_avg to communicate more often)"
+        )
+    if spec.target is not None and parts.test is None:
+        raise InvalidSetting(f"target={spec.target}: needs test examples to be measured on (pass test=(x, y))")
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InvalidSetting(f"device={name!r}: must be a device torch knows, such as cpu or cuda") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InvalidSetting(f"device={name!r}: torch finds no CUDA device here (use cpu; `stayput doctor` says more)")
+    if device.type not in ("cpu", "cuda"):
+        raise InvalidSetting(f"device={name!r}: must be cpu or cuda (sums are taken in float64, which others lack)")
+    return device
+
+
+def _environment(spec: RunSpec, parts: Parts) -> dict[str, object]:
+    return {
+        "versions": versions(),
+        "machine": machine(spec.device),
+        "threads": torch.get_num_threads(),
+        "num_clients": parts.clients.num_clients,
+        "num_examples": parts.clients.num_examples,
+        "partition_fingerprint": parts.clients.partition_fingerprint,
+    }
+
+
+def _write_label_counts(writer: RunWriter, clients: FederatedData) -> None:
+    if clients.examples.has_labels and clients.num_clients <= 10_000:  # a picture of more would show nothing
+        writer.add_label_counts(clients.label_counts().tolist())
+
+
+def _result(spec: RunSpec, progress: Progress) -> dict[str, object]:
+    history = progress.history
+    curve = history.curve(spec.metric, higher_is_better=spec.higher_is_better())
+    rounds_to_target = None if spec.target is None else curve.rounds_to(spec.target)
+    return {
+        "rounds": history.last_round,
+        "metric": spec.metric,
+        "final": float(curve.values[-1]) if len(curve.values) else None,
+        "best": float(curve.best_so_far()[-1]) if len(curve.values) else None,
+        "target": spec.target,
+        "rounds_to_target": rounds_to_target,
+        "train_seconds": sum(report.seconds for report in history.reports),
+        "evaluation_seconds": sum(report.evaluation_seconds for report in history.reports),
+        "model_sha256": fingerprint(progress.state),
+    }

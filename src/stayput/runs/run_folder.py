@@ -1,0 +1,124 @@
+"""A run's folder, to read: spec, history, outcome and checkpoints.
+
+Tolerant where a kill may have struck (a half-written last line of the history is not there), strict elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from stayput.core.history import Curve, History, RoundReport
+from stayput.errors import CorruptCheckpoint, RunFolderError, RunNotFound
+from stayput.runs.checkpoint import Checkpoint, read_checkpoint
+from stayput.runs.spec import RunSpec
+
+BEST = "checkpoints/best.safetensors"
+
+
+class RunFolder:
+    """One run's folder. Reads only; `RunWriter` writes."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        if not (self.path / "spec.json").is_file():
+            raise RunNotFound(f"{self.path}: holds no run (no spec.json; `stayput run` makes one, default in runs/)")
+
+    @property
+    def name(self) -> str:
+        """The folder's own name."""
+        return self.path.resolve().name
+
+    @property
+    def spec(self) -> RunSpec:
+        """What was asked for."""
+        return RunSpec.from_json(self._json("spec.json"), source=str(self.path / "spec.json"))
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """What it was computed with; also the run's id and the partition's fingerprint."""
+        facts: dict[str, Any] = self._json("environment.json")
+        return facts
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The outcome, or None while the run has not ended."""
+        if not (self.path / "result.json").is_file():
+            return None
+        outcome: dict[str, Any] = self._json("result.json")
+        return outcome
+
+    @property
+    def label_counts(self) -> list[list[int]] | None:
+        """How many examples of each label each client holds, or None where examples have no labels."""
+        if not (self.path / "label_counts.json").is_file():
+            return None
+        counts: list[list[int]] = self._json("label_counts.json")["clients"]
+        return counts
+
+    def history(self) -> History:
+        """The rounds so far."""
+        path = self.path / "history.jsonl"
+        lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else [""]
+        reports = []
+        for number, line in enumerate(lines[:-1]):  # what follows the last line end was cut off by a kill
+            try:
+                reports.append(RoundReport(**json.loads(line)))
+            except (ValueError, TypeError) as error:
+                raise RunFolderError(f"{path}, line {number + 1}: not a round's report ({error})") from error
+        return History(tuple(reports))
+
+    def curve(self, metric: str | None = None) -> Curve:
+        """A metric's curve; the spec's metric if none is named."""
+        spec = self.spec
+        metric = spec.metric if metric is None else metric
+        return self.history().curve(metric, higher_is_better=spec.higher_is_better(metric))
+
+    def best_checkpoint(self) -> Checkpoint | None:
+        """The state with the best evaluation up to the latest checkpoint, or None before there is one."""
+        path = self.path / BEST
+        return read_checkpoint(path, run_id=self.environment["run_id"]) if path.is_file() else None
+
+    def checkpoint_paths(self) -> dict[int, Path]:
+        """The checkpoints there are, by round, the latest first. Their names are trusted, their content is not."""
+        paths = (self.path / "checkpoints").glob("round-*.safetensors")
+        numbered = {int(path.stem.removeprefix("round-")): path for path in paths}
+        return dict(sorted(numbered.items(), reverse=True))
+
+    def latest_checkpoint(self) -> tuple[Checkpoint | None, list[CorruptCheckpoint]]:
+        """The latest checkpoint that is sound, and what was found wrong with later ones."""
+        damaged: list[CorruptCheckpoint] = []
+        run_id = self.environment["run_id"]
+        for path in self.checkpoint_paths().values():
+            try:
+                return read_checkpoint(path, run_id=run_id), damaged
+            except CorruptCheckpoint as error:
+                damaged.append(error)
+        return None, damaged
+
+    def _json(self, name: str) -> Any:  # noqa: ANN401 - whatever JSON can hold
+        path = self.path / name
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunFolderError(f"{path}: cannot be read as JSON ({error})") from error
+
+
+def report_line(report: RoundReport) -> str:
+    """A round's report as a line of history.jsonl."""
+    data = asdict(report)
+    data["evaluation"] = dict(data["evaluation"])
+    return json.dumps(data)
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder holds a run."""
+    return (path / "spec.json").is_file()
+
+
+def plain(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """A mapping as JSON would give it back, so that two of them can be compared."""
+    return json.loads(json.dumps(mapping))  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""Tasks: model, loss and metrics together, and the table of named ones."""
