@@ -1,0 +1,38 @@
+"""Data: examples, who holds them, and where they come from.
+
+    examples = from_arrays(x, y)                       your own arrays as examples
+    clients = examples.partition(Shards(), seed=0)     spread over clients
+    clients = from_clients({"a": (x, y), ...})         or clients with data of their own
+    split = mnist.load()                               or a known data set, fetched when it is not here
+
+Importing this imports neither pyarrow nor datasets nor pandas: `from_table` asks for them when it is called.
+Must not import tasks, engines or runs.
+"""
+
+from __future__ import annotations
+
+from stayput.data import mnist, partitions
+from stayput.data.columns import from_arrays, from_clients, from_datasets
+from stayput.data.data_set import DataSet, Location, Split
+from stayput.data.federated_data import Assignment, Examples, FederatedData, Partition
+from stayput.data.tables import from_table
+
+DATA_SETS: dict[str, DataSet] = {mnist.MNIST.name: mnist.MNIST}
+"""Every data set that stayput can fetch, by its name."""
+
+__all__ = [
+    "DATA_SETS",
+    "Assignment",
+    "DataSet",
+    "Examples",
+    "FederatedData",
+    "Location",
+    "Partition",
+    "Split",
+    "from_arrays",
+    "from_clients",
+    "from_datasets",
+    "from_table",
+    "mnist",
+    "partitions",
+]
