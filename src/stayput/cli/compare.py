@@ -1,0 +1,158 @@
+"""`stayput compare`: several runs over each other, and a table of what sets them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stayput.cli import flags
+from stayput.cli.beside_paper import paper_rounds
+from stayput.cli.outcome import json_line
+from stayput.cli.pictures import short
+from stayput.cli.run_names import find_run
+from stayput.cli.wording import aligned, answer
+from stayput.report.wording import DASH, rounds_text, value_text
+
+if TYPE_CHECKING:
+    from stayput.core.history import Curve
+    from stayput.runs.run_folder import RunFolder
+    from stayput.runs.spec import RunSpec
+
+Runs = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN RUN...", help="Runs' folders, or their names in runs/.", show_default=False),
+]
+Output = Annotated[Path, typer.Option("--output", "-o", help="The figure to write, a .png or .svg file.")]
+Target = Annotated[
+    float | None,
+    typer.Option(help="Count rounds to this value (default: the runs' target, if they share one)."),
+]
+
+OF_COMPUTE = ("engine", "device", "threads")
+"""Settings that change the last bits at most."""
+UNTOLD = ("metrics", "spec_version", "checkpoint_every", "keep_checkpoints", "rounds", "target", "stop_at_target")
+"""Settings that do not change what is learned in a round; when a run ended is in the table anyway."""
+
+
+def compare(
+    runs: Runs,
+    output: Output = Path("compare.png"),
+    metric: flags.Metric = None,
+    target: Target = None,
+    json: flags.AsJson = False,
+) -> None:
+    """Draw the curves of several runs into one figure, and list the settings that differ and the outcomes."""
+    from stayput.report.curves import LabelledCurve, draw_curves
+
+    folders = [find_run(name) for name in runs]
+    specs = [folder.spec for folder in folders]
+    name = specs[0].metric if metric is None else metric
+    curves = [folder.curve(name) for folder in folders]
+    goal = common_target(specs, name) if target is None else target
+    settings = differing(specs)
+    labels = _labels(folders, settings)
+    figure = draw_curves(
+        [LabelledCurve(label, curve) for label, curve in zip(labels, curves, strict=True)],
+        output,
+        metric=name,
+        target=goal,
+    )
+    if json:
+        answer(json_line(_as_data(folders, settings, curves, metric=name, target=goal, figure=figure)))
+        return
+    for line in aligned(_table(folders, settings, curves, metric=name, target=goal), gap="   "):
+        answer(line)
+    answer()
+    answer(f"figure   {figure}")
+
+
+def common_target(specs: Sequence[RunSpec], metric: str) -> float | None:
+    """The target, if the runs that have one for this metric have the same."""
+    targets = {spec.target for spec in specs if spec.metric == metric} - {None}
+    return targets.pop() if len(targets) == 1 else None
+
+
+def differing(specs: Sequence[RunSpec]) -> dict[str, list[str]]:
+    """The settings in which runs differ, each with every run's value; a dash where a run has no such one."""
+    flat = [dict(_flat(spec.to_json())) for spec in specs]
+    names = list(dict.fromkeys(name for settings in flat for name in settings))
+    table = {name: [settings.get(name, DASH) for settings in flat] for name in names}
+    return {name: values for name, values in table.items() if len(set(values)) > 1}
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """`algorithm.name` is called algorithm, `algorithm.local_epochs` local_epochs."""
+    for name, value in settings.items():
+        if name in UNTOLD:
+            continue
+        if isinstance(value, Mapping) and "name" in value:
+            yield f"{prefix}{name}", str(value["name"])
+            inner = {key: entry for key, entry in value.items() if key != "name"}
+            yield from _flat(inner, "" if name in ("algorithm", "partition") else prefix)
+        else:
+            yield f"{prefix}{name}", short(value)
+
+
+def _labels(folders: Sequence[RunFolder], settings: Mapping[str, Sequence[str]]) -> list[str]:
+    """What the curves are called: the run, and what it trains differently."""
+    return [", ".join([folder.name, *_told(settings, position)]) for position, folder in enumerate(folders)]
+
+
+def _told(settings: Mapping[str, Sequence[str]], position: int) -> Iterator[str]:
+    for name, values in settings.items():
+        if name not in OF_COMPUTE and values[position] != DASH:
+            yield f"{name}={values[position]}"
+
+
+def _table(
+    folders: Sequence[RunFolder],
+    settings: Mapping[str, Sequence[str]],
+    curves: Sequence[Curve],
+    *,
+    metric: str,
+    target: float | None,
+) -> list[list[str]]:
+    goal = [] if target is None else [f"rounds to {value_text(metric, target)}", "the paper"]
+    rows = [["run", *settings, *goal, f"best {metric}", "rounds"]]
+    for position, (folder, curve) in enumerate(zip(folders, curves, strict=True)):
+        row = [folder.name, *(values[position] for values in settings.values())]
+        if target is not None:
+            reached = curve.rounds_to(target)
+            row += [rounds_text(reached), _paper(folder.spec, metric, target)]
+        best = float(curve.best_so_far()[-1]) if len(curve.values) else None
+        rows.append([*row, value_text(metric, best), str(folder.history().last_round)])
+    return rows
+
+
+def _paper(spec: RunSpec, metric: str, target: float) -> str:
+    cells = paper_rounds(spec, target) if metric == spec.metric else []
+    return " or ".join(rounds_text(cell.rounds) for cell in cells)
+
+
+def _as_data(
+    folders: Sequence[RunFolder],
+    settings: Mapping[str, Sequence[str]],
+    curves: Sequence[Curve],
+    *,
+    metric: str,
+    target: float | None,
+    figure: Path,
+) -> dict[str, Any]:
+    return {
+        "metric": metric,
+        "target": target,
+        "figure": str(figure),
+        "runs": [
+            {
+                "run": str(folder.path),
+                "differs_in": {name: values[position] for name, values in settings.items()},
+                "rounds_to_target": None if target is None else curve.rounds_to(target),
+                "best": float(curve.best_so_far()[-1]) if len(curve.values) else None,
+                "rounds": folder.history().last_round,
+            }
+            for position, (folder, curve) in enumerate(zip(folders, curves, strict=True))
+        ],
+    }

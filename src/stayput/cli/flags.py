@@ -1,0 +1,208 @@
+"""The flags of `stayput run` (and of commands that share one), each with its type and its help text.
+
+Every flag defaults to None, "not given", so that a settings file can fill in what the command line leaves
+out. The defaults that the help names are those of the settings classes; a test holds them to it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ALGORITHM = "Algorithm"
+CLIENTS = "Clients and their data"
+TRAINING = "Rounds and evaluation"
+COMPUTE = "What computes it"
+OUTPUT = "Output"
+
+Task = Annotated[
+    str,
+    typer.Argument(
+        metavar="TASK|FILE.toml",
+        help="A task (see `stayput tasks`) or a file of settings.",
+        show_default=False,
+    ),
+]
+
+Algorithm = Annotated[
+    str | None,
+    typer.Option(
+        help="How the model is trained, see `stayput algorithms` (default fed_avg).",
+        rich_help_panel=ALGORITHM,
+    ),
+]
+ClientFraction = Annotated[
+    float | None,
+    typer.Option(
+        help="C, the share of clients in a round; 0 selects one client (default 0.1).",
+        rich_help_panel=ALGORITHM,
+    ),
+]
+LocalEpochs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="E",
+        help="E, passes over a client's data in a round; 20,50:5 is 20 at first and 5 from round 50 on "
+        "(default 1; one_shot: 20).",
+        rich_help_panel=ALGORITHM,
+    ),
+]
+BatchSize = Annotated[
+    str | None,
+    typer.Option(
+        metavar="B",
+        help='B, the local minibatch size, or "all", the paper\'s ∞; may change over rounds as E may '
+        "(default 10; one_shot: 50, central_sgd: 100).",
+        rich_help_panel=ALGORITHM,
+    ),
+]
+LearningRate = Annotated[
+    float | None,
+    typer.Option(help="η, of the clients' SGD in round 1 (default 0.1).", rich_help_panel=ALGORITHM),
+]
+LearningRateDecay = Annotated[
+    float | None,
+    typer.Option(help="η is multiplied with this after every round (default 1.0).", rich_help_panel=ALGORITHM),
+]
+UpdatesPerRound = Annotated[
+    int | None,
+    typer.Option(help="central_sgd only: minibatch updates in a round (default 1).", rich_help_panel=ALGORITHM),
+]
+
+Partition = Annotated[
+    str | None,
+    typer.Option(
+        help="How examples are spread over clients, see `stayput partitions` (default iid).",
+        rich_help_panel=CLIENTS,
+    ),
+]
+NumClients = Annotated[
+    int | None,
+    typer.Option(help="K, the clients that hold data (default 100).", rich_help_panel=CLIENTS),
+]
+ShardsPerClient = Annotated[
+    int | None,
+    typer.Option(help="shards: how many each client gets; the paper's is 2 (default 2).", rich_help_panel=CLIENTS),
+]
+Alpha = Annotated[
+    float | None,
+    typer.Option(
+        help="dirichlet: 100 is nearly IID, 0.1 leaves most clients with one or two labels (default 0.5).",
+        rich_help_panel=CLIENTS,
+    ),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        help="by_key: what tells clients apart, such as the writer of a digit (default writer).",
+        rich_help_panel=CLIENTS,
+    ),
+]
+Unbalanced = Annotated[
+    str | None,
+    typer.Option(
+        metavar="log_normal|power_law",
+        help="Cut the partition anew, into clients whose sizes follow this distribution.",
+        rich_help_panel=CLIENTS,
+    ),
+]
+Spread = Annotated[
+    float | None,
+    typer.Option(
+        help="With --unbalanced: standard deviation of the logarithm of sizes (default 1.0).",
+        rich_help_panel=CLIENTS,
+    ),
+]
+PartitionSeed = Annotated[
+    int | None,
+    typer.Option(
+        help="The partition's own seed: runs that differ in --seed share their clients (default 0).",
+        rich_help_panel=CLIENTS,
+    ),
+]
+
+Rounds = Annotated[
+    int | None,
+    typer.Option(help="The last round (default 100; one_shot: 1).", rich_help_panel=TRAINING),
+]
+Target = Annotated[
+    float | None,
+    typer.Option(help="The accuracy to reach on the test examples, such as 0.97.", rich_help_panel=TRAINING),
+]
+StopAtTarget = Annotated[
+    bool | None,
+    typer.Option(
+        "--stop-at-target/--keep-going",
+        help="What to do once the target is reached (default stop).",
+        rich_help_panel=TRAINING,
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        help="Cohorts, shuffles and initial weights follow from it (default 0).",
+        rich_help_panel=TRAINING,
+    ),
+]
+EvaluateEvery = Annotated[
+    int | None,
+    typer.Option(help="Rounds between two evaluations (default 1).", rich_help_panel=TRAINING),
+]
+CheckpointEvery = Annotated[
+    int | None,
+    typer.Option(help="Rounds between two checkpoints (default 10).", rich_help_panel=TRAINING),
+]
+KeepCheckpoints = Annotated[
+    int | None,
+    typer.Option(help="How many of the latest stay, beside the best (default 2).", rich_help_panel=TRAINING),
+]
+
+Engine = Annotated[str | None, typer.Option(help="Who computes a round (default sequential).", rich_help_panel=COMPUTE)]
+Device = Annotated[str | None, typer.Option(help="cpu or cuda (default cpu).", rich_help_panel=COMPUTE)]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        help="CPU threads of torch; the last bits of a model depend on them (default torch's choice).",
+        rich_help_panel=COMPUTE,
+    ),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        help="A folder with your own copies of data sets (default $STAYPUT_DATA, then the cache).",
+        rich_help_panel=COMPUTE,
+    ),
+]
+
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        help="The run's folder, which must not hold a run yet (default runs/<task>-<number>).",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Report = Annotated[
+    bool | None,
+    typer.Option(
+        "--report/--no-report",
+        help="Write curve.png, curve.svg and report.html into the run's folder (default report).",
+        rich_help_panel=OUTPUT,
+    ),
+]
+RequireTarget = Annotated[
+    bool | None,
+    typer.Option("--require-target", help="End with exit code 6 if the target is missed.", rich_help_panel=OUTPUT),
+]
+Json = Annotated[
+    bool | None,
+    typer.Option("--json", help="Print one line of JSON on stdout, and nothing else there.", rich_help_panel=OUTPUT),
+]
+Quiet = Annotated[bool | None, typer.Option("--quiet", "-q", help="No progress on stderr.", rich_help_panel=OUTPUT)]
+
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's folder, or its name in runs/.", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON instead.")]
+Metric = Annotated[str | None, typer.Option(help="What the curve shows (default the task's first metric).")]

@@ -1,0 +1,92 @@
+"""The `stayput` command: its subcommands, and the boundary where errors become sentences and exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from stayput._version import __version__
+from stayput.cli.algorithms import algorithms
+from stayput.cli.compare import compare
+from stayput.cli.data import data
+from stayput.cli.doctor import doctor
+from stayput.cli.interruption import Terminated, exit_code_of, raise_on_sigterm
+from stayput.cli.partitions import partitions
+from stayput.cli.report import report
+from stayput.cli.resume import resume
+from stayput.cli.run import run
+from stayput.cli.show import show
+from stayput.cli.tasks import tasks
+from stayput.cli.wording import answer, say
+from stayput.errors import StayputError
+
+EXIT_CODES = {
+    0: "done",
+    1: "a bug, with its traceback; or `stayput doctor` found something broken",
+    2: "a setting that breaks its rule, an unknown name or flag",
+    3: "data that cannot be had, is damaged, or does not fit",
+    4: "training that cannot start or has diverged",
+    5: "a run's folder: none there, one there already, in use, or damaged",
+    6: "the target was missed, under --require-target",
+    130: "interrupted by Ctrl-C, after a checkpoint",
+    143: "ended by SIGTERM, after a checkpoint",
+}
+"""Every code that the command ends with, as `stayput --help` lists them."""
+
+EPILOG = "\n".join(["Exit codes:", *(f"{code:>3}  {meaning}" for code, meaning in EXIT_CODES.items())])
+
+app = typer.Typer(
+    name="stayput",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        answer(f"stayput {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def stayput(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Federated averaging: train one model on data that stays where it is."""
+
+
+RUNS = "Runs"
+NAMES = "What there is"
+THIS_MACHINE = "This machine"
+
+app.command(rich_help_panel=RUNS)(run)
+app.command(rich_help_panel=RUNS)(resume)
+app.command(rich_help_panel=RUNS)(show)
+app.command(rich_help_panel=RUNS)(compare)
+app.command(rich_help_panel=RUNS)(report)
+app.command(rich_help_panel=NAMES)(tasks)
+app.command(rich_help_panel=NAMES)(algorithms)
+app.command(rich_help_panel=NAMES)(partitions)
+app.add_typer(data, rich_help_panel=THIS_MACHINE)
+app.command(rich_help_panel=THIS_MACHINE)(doctor)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line (these arguments, or the process's own) and leave with its exit code."""
+    raise_on_sigterm()
+    try:
+        app(arguments, prog_name="stayput")
+    except StayputError as error:
+        say(f"error: {error}")
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, Terminated) as error:
+        say("interrupted")
+        sys.exit(exit_code_of(error))
