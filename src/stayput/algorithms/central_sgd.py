@@ -13,7 +13,7 @@ from typing import ClassVar
 from stayput.algorithms.fed_avg import FedAvg
 from stayput.core.algorithm import Algorithm
 from stayput.core.local_work import LocalPlan
-from stayput.core.rules import BatchSize, require_count
+from stayput.core.rules import BatchSize, require_batch_size, require_count
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class CentralSgd:
     def __post_init__(self) -> None:
         """Refuse settings that break their rules."""
         require_count("updates_per_round", self.updates_per_round, "the paper counts each update as a round")
+        require_batch_size("batch_size", self.batch_size)  # no schedule: the sequence of minibatches is one
         self.as_fed_avg()
 
     def as_fed_avg(self) -> FedAvg:

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from stayput.algorithms.fed_avg import FedAvg
 from stayput.core.algorithm import Algorithm
-from stayput.core.rules import BatchSize
+from stayput.core.rules import BatchSize, require_batch_size, require_count
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class OneShotAveraging:
 
     def __post_init__(self) -> None:
         """Refuse settings that break their rules."""
+        require_count("local_epochs", self.local_epochs, "one round: there is nothing to schedule")
+        require_batch_size("batch_size", self.batch_size)
         self.as_fed_avg()
 
     def as_fed_avg(self) -> FedAvg:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from stayput.algorithms import ALGORITHMS
@@ -11,9 +10,7 @@ from stayput.data import DATA_SETS
 from stayput.data.fetching import Progress
 from stayput.data.partitions import PARTITIONS
 from stayput.errors import InvalidSetting
-from stayput.experiments.run import Run
-from stayput.experiments.training import OnRound, Parts, train_spec
-from stayput.runs.run_folder import RunFolder
+from stayput.experiments.training import Parts, refuse_impossible
 from stayput.runs.spec import CUSTOM, RunSpec
 from stayput.tasks.catalogue import named_task
 
@@ -28,18 +25,6 @@ def build(spec: RunSpec, *, data_dir: Path | None = None, on_download: Progress 
     named = named_task(spec.task)
     algorithm = from_plain("algorithm", ALGORITHMS, spec.algorithm).algorithm()
     partition = from_plain("partition", PARTITIONS, spec.partition)
+    refuse_impossible(spec, algorithm)
     split = DATA_SETS[named.data_set].load(data_dir, progress=on_download)
     return Parts(named.task, split.train.partition(partition, seed=spec.partition_seed), algorithm, split.test)
-
-
-def resume_run(
-    folder: RunFolder,
-    *,
-    data_dir: Path | None = None,
-    on_round: OnRound | None = None,
-    on_note: Callable[[str], None],
-) -> Run:
-    """Go on with a run of named parts from its latest sound checkpoint."""
-    spec = folder.spec
-    parts = build(spec, data_dir=data_dir)
-    return train_spec(spec, parts, folder=folder.path, resume=True, on_round=on_round, on_note=on_note)

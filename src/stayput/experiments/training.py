@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from stayput.core.algorithm import Algorithm, AlgorithmSettings
@@ -99,7 +101,9 @@ def train_spec(
     on_note: Callable[[str], None] = lambda note: None,  # noqa: ARG005 - says nothing unless asked to
 ) -> Run:
     """`train`, for a spec whose parts are built already."""
-    _refuse_impossible(spec, parts)
+    refuse_impossible(spec, parts.algorithm)
+    if spec.target is not None and parts.test is None:
+        raise InvalidSetting(f"target={spec.target}: needs test examples to be measured on (pass test=(x, y))")
     if parts.algorithm.pools_clients:
         parts = replace(parts, clients=parts.clients.pooled())
     refuse_misfit(parts.task, parts.clients, parts.test)
@@ -208,17 +212,17 @@ class _Loop:
         return curve.rounds_to(self.spec.target) is not None
 
 
-def _refuse_impossible(spec: RunSpec, parts: Parts) -> None:
+def refuse_impossible(spec: RunSpec, algorithm: Algorithm) -> None:
+    """Refuse what can be known to be wrong without the data, before anything is fetched or loaded."""
+    _device(spec.device)
     if spec.engine not in ENGINES:
         raise UnknownName("engine", spec.engine, ENGINES)
-    only = parts.algorithm.only_rounds
+    only = algorithm.only_rounds
     if only is not None and spec.rounds > only:
         raise InvalidSetting(
-            f"rounds={spec.rounds}: {parts.algorithm.name} is {only} round by definition (set rounds={only}, or use "
+            f"rounds={spec.rounds}: {algorithm.name} is {only} round by definition (set rounds={only}, or use "
             f"fed_avg to communicate more often)"
         )
-    if spec.target is not None and parts.test is None:
-        raise InvalidSetting(f"target={spec.target}: needs test examples to be measured on (pass test=(x, y))")
 
 
 def _device(name: str) -> torch.device:
@@ -249,6 +253,11 @@ def _write_label_counts(writer: RunWriter, clients: FederatedData) -> None:
         writer.add_label_counts(clients.label_counts().tolist())
 
 
+def _last_number(values: npt.NDArray[np.float64]) -> float | None:
+    """The last value, or None where there is none or it is not a finite number, which JSON cannot hold."""
+    return float(values[-1]) if len(values) and np.isfinite(values[-1]) else None
+
+
 def _result(spec: RunSpec, progress: Progress) -> dict[str, object]:
     history = progress.history
     curve = history.curve(spec.metric, higher_is_better=spec.higher_is_better())
@@ -256,8 +265,8 @@ def _result(spec: RunSpec, progress: Progress) -> dict[str, object]:
     return {
         "rounds": history.last_round,
         "metric": spec.metric,
-        "final": float(curve.values[-1]) if len(curve.values) else None,
-        "best": float(curve.best_so_far()[-1]) if len(curve.values) else None,
+        "final": _last_number(curve.values),
+        "best": _last_number(curve.best_so_far()),
         "target": spec.target,
         "rounds_to_target": rounds_to_target,
         "train_seconds": sum(report.seconds for report in history.reports),

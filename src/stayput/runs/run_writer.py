@@ -67,6 +67,7 @@ class RunWriter:
             _refuse_short_history(folder, checkpoint, kept)
             write_whole(folder.path / "history.jsonl", "".join(f"{report_line(r)}\n" for r in kept).encode())
             (folder.path / "result.json").unlink(missing_ok=True)
+            write_json(folder.path / "spec.json", spec.to_json())  # rounds and target may be others now
             for report in kept:
                 writer._improves(report)
         except BaseException:

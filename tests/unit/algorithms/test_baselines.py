@@ -43,6 +43,12 @@ def test_every_algorithm_learns_the_toy_task_with_its_default_settings(name):
     assert settings.algorithm().name == name
 
 
+@pytest.mark.parametrize("settings", [{"batch_size": {1: 5, 2: 7}}, {"local_epochs": {1: 5, 2: 7}}])
+def test_one_round_has_nothing_to_schedule(settings):
+    with pytest.raises(InvalidSetting, match="must be a whole number"):
+        sp.OneShotAveraging(**settings)
+
+
 @pytest.mark.parametrize("updates", [0, -3, 1.5])
 def test_wrong_updates_per_round_are_refused(updates):
     with pytest.raises(InvalidSetting, match="updates_per_round="):

@@ -147,6 +147,26 @@ def test_a_longer_run_is_the_same_run_gone_on(half, whole):
     assert train(half, rounds=9, resume=True).model_sha256 == whole.model_sha256
 
 
+def test_what_a_run_was_given_when_it_went_on_is_part_of_its_spec(half):
+    train(half, rounds=7, resume=True, target=0.99)
+    assert RunFolder(half).spec.rounds == 7
+    assert RunFolder(half).spec.target == 0.99
+
+
+def test_an_evaluation_that_is_no_number_does_not_keep_a_run_from_ending(tmp_path):
+    test = toy_examples(60, seed=3)
+    test.inputs[0] = float("nan")
+    train(tmp_path / "run", test=test)
+    outcome = RunFolder(tmp_path / "run").result
+    assert 0 < outcome["final"] <= 1
+    odd = sp.Metric("odd", lambda output, targets: output[:, 0])
+    task = sp.Task(toy_task().model, sp.losses.cross_entropy, [odd])
+    run = sp.train(task, toy_clients(), SETTINGS, rounds=2, test=test, folder=tmp_path / "odd")
+    assert run.folder is not None
+    assert RunFolder(run.folder).result["final"] is None
+    assert RunFolder(run.folder).best_checkpoint() is None
+
+
 def test_only_one_process_writes_a_run(half):
     script = "import fcntl, sys; f = open(sys.argv[1], 'ab'); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); input()"
     holder = subprocess.Popen(
