@@ -18,7 +18,9 @@ from stayput.cli.outcome import json_line
 from stayput.cli.wording import aligned, answer
 from stayput.errors import CorruptData, InvalidSetting
 
-REQUIRED = ("torch", "numpy", "safetensors", "typer", "rich", "matplotlib", "platformdirs")
+REQUIRED = ("torch", "numpy", "safetensors", "typer", "rich", "matplotlib")
+DISPENSABLE = ("platformdirs",)
+"""Required by the package, but stayput works without it, where it cannot be installed."""
 EXTRAS = {"data": ("pyarrow", "datasets")}
 """Optional packages by the extra that installs them."""
 
@@ -74,6 +76,14 @@ def _packages() -> Iterator[Finding]:
         found = _version_of(package)
         remedy = "" if found else f"pip install {package}"
         yield Finding(package, "ok" if found else "broken", found or "not installed", remedy)
+    places = _version_of("platformdirs")
+    without = "pip install platformdirs, for the cache to be where this system keeps caches"
+    yield Finding(
+        "platformdirs",
+        "ok" if places else "absent",
+        places or "not installed: the cache is in ~/.cache/stayput",
+        "" if places else without,
+    )
     for extra, packages in EXTRAS.items():
         for package in packages:
             found = _version_of(package)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -139,7 +139,7 @@ class Progress:
     """How far a run is: one value, so that an interruption never sees half of a step from one to the next."""
 
     state: Groups
-    history: History
+    history: History = field(default_factory=History)
 
 
 class _Loop:
@@ -158,25 +158,26 @@ class _Loop:
 
     def run(self, progress: Progress | None) -> Progress:
         """From a checkpoint (or none) to the last round."""
-        if progress is None:
-            state = self.parts.algorithm.init(self.engine.initial_model(self.spec.seed))
-            progress = self._reported(RoundReport(round_number=0), state, History(), evaluate=True)
-            self._checkpoint(progress)
+        self.progress = progress or Progress(self.parts.algorithm.init(self.engine.initial_model(self.spec.seed)))
         try:
-            while not self._ended(progress.history):
-                progress = self._round(progress)
-                if progress.history.last_round % self.spec.checkpoint_every == 0:
-                    self._checkpoint(progress)
+            if progress is None:
+                self._finish(RoundReport(round_number=0), self.progress.state, evaluate=True)
+                self._checkpoint()
+            while not self._ended(self.progress.history):
+                self._round()
+                if self.progress.history.last_round % self.spec.checkpoint_every == 0:
+                    self._checkpoint()
         except BaseException:  # an interruption above all: keep the rounds that are finished
-            self._checkpoint(progress)
+            if self.progress.history.reports:
+                self._checkpoint()
             raise
-        self._checkpoint(progress)
-        return progress
+        self._checkpoint()
+        return self.progress
 
-    def _round(self, progress: Progress) -> Progress:
-        number = progress.history.last_round + 1
+    def _round(self) -> None:
+        number = self.progress.history.last_round + 1
         state, report = run_round(
-            progress.state,
+            self.progress.state,
             number,
             algorithm=self.parts.algorithm,
             engine=self.engine,
@@ -184,24 +185,24 @@ class _Loop:
             seed=self.spec.seed,
         )
         evaluate = number % self.spec.evaluate_every == 0 or number == self.spec.rounds
-        return self._reported(report, state, progress.history, evaluate=evaluate)
+        self._finish(report, state, evaluate=evaluate)
 
-    def _reported(self, report: RoundReport, state: Groups, history: History, *, evaluate: bool) -> Progress:
+    def _finish(self, report: RoundReport, state: Groups, *, evaluate: bool) -> None:
         if evaluate:
             started = time.perf_counter()
             evaluation = self.engine.evaluate(state)
             report = replace(report, evaluation=evaluation, evaluation_seconds=time.perf_counter() - started)
         if self.writer is not None:
             self.writer.add_report(report, state)
-        history = history.with_report(report)
-        if self.on_round is not None:
-            self.on_round(report, history)
-        return Progress(state, history)
+        self.progress = Progress(state, self.progress.history.with_report(report))
+        if self.on_round is not None:  # last: the round is finished when somebody hears of it
+            self.on_round(report, self.progress.history)
 
-    def _checkpoint(self, progress: Progress) -> None:
-        if self.writer is not None and self.checkpointed != progress.history.last_round:
-            self.writer.add_checkpoint(progress.history.last_round, progress.state)
-            self.checkpointed = progress.history.last_round
+    def _checkpoint(self) -> None:
+        number = self.progress.history.last_round
+        if self.writer is not None and self.checkpointed != number:
+            self.writer.add_checkpoint(number, self.progress.state)
+            self.checkpointed = number
 
     def _ended(self, history: History) -> bool:
         if history.last_round >= self.spec.rounds:

@@ -201,7 +201,7 @@ def test_doctor_looks_for_what_the_package_requires():
     def names(requirements):
         return [re.match(r"[\w-]+", requirement).group() for requirement in requirements]
 
-    assert names(project["dependencies"]) == list(doctor.REQUIRED)
+    assert names(project["dependencies"]) == [*doctor.REQUIRED, *doctor.DISPENSABLE]
     extras = project["optional-dependencies"]
     assert {extra: names(extras[extra]) for extra in extras} == {k: list(v) for k, v in doctor.EXTRAS.items()}
     assert project["requires-python"] == ">=" + ".".join(map(str, doctor.OLDEST_PYTHON))
