@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -12,5 +13,6 @@ sys.path.insert(0, str(Path(__file__).parent / "contracts"))  # the second engin
 
 
 @pytest.fixture
-def cpu():
-    return torch.device("cpu")
+def device():
+    """Where engines compute: the CPU, or what STAYPUT_TEST_DEVICE names (`make test-gpu`)."""
+    return torch.device(os.environ.get("STAYPUT_TEST_DEVICE", "cpu"))

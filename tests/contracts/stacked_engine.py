@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.func import functional_call, grad_and_value, vmap
 
 from stayput.core.algorithm import ClientFacts
-from stayput.core.engine import ClientUpdate, RoundWork
+from stayput.core.engine import ClientUpdate, RoundWork, summed
 from stayput.core.local_work import passes
 from stayput.core.tensors import Groups
 from stayput.data.federated_data import Examples, FederatedData
@@ -29,6 +29,9 @@ class StackedEngine:
         self._module = task.model()
         plain = SequentialEngine(task, clients, test=test, device=device)
         self.initial_model, self.evaluate, self.module_with = plain.initial_model, plain.evaluate, plain.module_with
+
+    def run(self, works):
+        return [summed(work, self.train(work)) for work in works]
 
     def train(self, work: RoundWork) -> Iterator[ClientUpdate]:
         lanes = [self._batches(client, work) for client in work.cohort.tolist()]

@@ -96,11 +96,11 @@ def work_for(engine, algorithm, cohort, round_number=1):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
-def test_three_rounds_are_those_of_a_plain_loop(engine_class, algorithm, cpu, dtype, tolerance):
+def test_three_rounds_are_those_of_a_plain_loop(engine_class, algorithm, device, dtype, tolerance):
     clients = toy_clients((7, 1, 12, 10))
     clients = clients.pooled() if algorithm.pools_clients else clients
     rounds = algorithm.only_rounds or 3
-    engine = engine_class(toy_task(dtype), clients, device=cpu)
+    engine = engine_class(toy_task(dtype), clients, device=device)
     state, _ = trained(engine, algorithm, clients, rounds)
     for name, expected in plain_rounds(algorithm, clients, rounds, dtype).items():
         ours = state["weights"][name]
@@ -108,16 +108,16 @@ def test_three_rounds_are_those_of_a_plain_loop(engine_class, algorithm, cpu, dt
         assert float((ours - expected).abs().max() / expected.abs().max()) <= tolerance, name
 
 
-def test_a_run_repeats_bit_for_bit(engine_class, algorithm, cpu):
+def test_a_run_repeats_bit_for_bit(engine_class, algorithm, device):
     clients = toy_clients()
     clients = clients.pooled() if algorithm.pools_clients else clients
-    states = [trained(engine_class(toy_task(), clients, device=cpu), algorithm, clients, 1)[0] for _ in range(2)]
+    states = [trained(engine_class(toy_task(), clients, device=device), algorithm, clients, 1)[0] for _ in range(2)]
     assert fingerprint(states[0]) == fingerprint(states[1])
 
 
-def test_each_client_answers_once_and_says_what_it_did(engine_class, cpu):
+def test_each_client_answers_once_and_says_what_it_did(engine_class, device):
     clients = toy_clients((7, 1, 12, 10))
-    engine = engine_class(toy_task(), clients, device=cpu)
+    engine = engine_class(toy_task(), clients, device=device)
     algorithm = FedAvg(local_epochs=2, batch_size=5).algorithm()
     updates = {update.client: update for update in engine.train(work_for(engine, algorithm, [0, 1, 3]))}
     assert sorted(updates) == [0, 1, 3]
@@ -126,9 +126,9 @@ def test_each_client_answers_once_and_says_what_it_did(engine_class, cpu):
     assert all(np.isfinite(update.train_loss) for update in updates.values())
 
 
-def test_what_a_client_learns_does_not_depend_on_who_else_trains(engine_class, cpu):
+def test_what_a_client_learns_does_not_depend_on_who_else_trains(engine_class, device):
     clients = toy_clients((7, 1, 12, 10))
-    engine = engine_class(toy_task(torch.float64), clients, device=cpu)
+    engine = engine_class(toy_task(torch.float64), clients, device=device)
     algorithm = FedAvg(local_epochs=2, batch_size=5).algorithm()
     together = {u.client: u for u in engine.train(work_for(engine, algorithm, [0, 1, 2, 3]))}
     for client in (3, 0, 2, 1):
@@ -137,10 +137,10 @@ def test_what_a_client_learns_does_not_depend_on_who_else_trains(engine_class, c
             torch.testing.assert_close(tensor, together[client].update["weights"][name], rtol=1e-10, atol=1e-14)
 
 
-def test_training_changes_neither_what_was_sent_nor_the_callers_randomness(engine_class, algorithm, cpu):
+def test_training_changes_neither_what_was_sent_nor_the_callers_randomness(engine_class, algorithm, device):
     clients = toy_clients()
     clients = clients.pooled() if algorithm.pools_clients else clients
-    engine = engine_class(toy_task(), clients, device=cpu)
+    engine = engine_class(toy_task(), clients, device=device)
     work = work_for(engine, algorithm, [0])
     before, randomness = fingerprint(work.sent), torch.random.get_rng_state()
     assert list(engine.train(work))
@@ -148,18 +148,18 @@ def test_training_changes_neither_what_was_sent_nor_the_callers_randomness(engin
     assert torch.equal(torch.random.get_rng_state(), randomness)
 
 
-def test_the_initial_model_follows_from_the_seed(engine_class, cpu):
+def test_the_initial_model_follows_from_the_seed(engine_class, device):
     torch.manual_seed(1)
-    first = engine_class(toy_task(), toy_clients(), device=cpu)
+    first = engine_class(toy_task(), toy_clients(), device=device)
     torch.manual_seed(2)
-    second = engine_class(toy_task(), toy_clients(), device=cpu)
+    second = engine_class(toy_task(), toy_clients(), device=device)
     assert fingerprint(first.initial_model(8)) == fingerprint(second.initial_model(8))
     assert fingerprint(first.initial_model(8)) != fingerprint(first.initial_model(9))
 
 
-def test_an_evaluation_is_the_mean_over_all_test_examples(engine_class, cpu):
+def test_an_evaluation_is_the_mean_over_all_test_examples(engine_class, device):
     test = toy_examples(2503, seed=1)  # several forward passes, the last one partial
-    engine = engine_class(toy_task(torch.float64), toy_clients(), test=test, device=cpu)
+    engine = engine_class(toy_task(torch.float64), toy_clients(), test=test, device=device)
     model = engine.initial_model(0)
     module = engine.module_with(model)
     output = module(torch.from_numpy(test.inputs).double())
@@ -167,11 +167,11 @@ def test_an_evaluation_is_the_mean_over_all_test_examples(engine_class, cpu):
     expected = torch.nn.functional.cross_entropy(output, torch.from_numpy(test.targets)).item()
     assert evaluation["loss"] == pytest.approx(expected, rel=1e-10)
     assert evaluation["accuracy"] == (output.argmax(1).numpy() == test.targets).mean()
-    assert engine_class(toy_task(), toy_clients(), device=cpu).evaluate(model) == {}
+    assert engine_class(toy_task(), toy_clients(), device=device).evaluate(model) == {}
 
 
 @pytest.mark.parametrize("lanes_order", [[3, 1, 0, 2], [0, 1, 2, 3]])
-def test_reports_do_not_depend_on_the_order_of_arrival(cpu, lanes_order):
+def test_reports_do_not_depend_on_the_order_of_arrival(device, lanes_order):
     clients = toy_clients()
     algorithm = FedAvg(client_fraction=1.0, local_epochs=2, batch_size=3).algorithm()
 
@@ -181,7 +181,7 @@ def test_reports_do_not_depend_on_the_order_of_arrival(cpu, lanes_order):
             yield from (updates[position] for position in lanes_order)
 
     make = partial(trained, algorithm=algorithm, clients=clients, rounds=2)
-    plain_state, plain_reports = make(ENGINES["sequential"](toy_task(), clients, device=cpu))
-    state, reports = make(Shuffled(toy_task(), clients, device=cpu))
+    plain_state, plain_reports = make(ENGINES["sequential"](toy_task(), clients, device=device))
+    state, reports = make(Shuffled(toy_task(), clients, device=device))
     assert fingerprint(state) == fingerprint(plain_state)
     assert [r.train_loss for r in reports] == [r.train_loss for r in plain_reports]

@@ -13,14 +13,15 @@ and all engines agree: bit for bit where the arithmetic is the same, within a st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from stayput.core.algorithm import ClientProgram
 from stayput.core.local_work import LocalPlan
 from stayput.core.seeds import Indices
-from stayput.core.tensors import Groups
+from stayput.core.tensors import Groups, all_finite
+from stayput.core.weighted_sum import WeightedSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,35 @@ class ClientUpdate:
     """The mean loss over the minibatches it trained on, each before the step taken on it."""
 
 
+@dataclass(frozen=True, slots=True)
+class CohortResult:
+    """What a whole cohort learned in a round: the mean of its updates, and what each client reported.
+
+    The sequences are in the order of the cohort.
+    """
+
+    mean: Groups
+    """Σ n_k/m_t · update_k, in float64."""
+    num_examples: Sequence[int]
+    num_steps: Sequence[int]
+    train_losses: Sequence[float]
+    finite: Sequence[bool]
+    """Whether every number in a client's update is finite, as far as the engine looked."""
+
+
+def summed(work: RoundWork, updates: Iterable[ClientUpdate]) -> CohortResult:
+    """The cohort's result from its clients' updates, whatever order they come in."""
+    total = WeightedSum(work.cohort)
+    reports = []
+    for update in updates:
+        total.add(update.client, update.update, weight=update.num_examples)  # n_k
+        finite = all_finite(update.update)
+        reports.append((update.client, update.num_examples, update.num_steps, update.train_loss, finite))
+    reports.sort()  # by client
+    _, num_examples, num_steps, losses, finite_updates = zip(*reports, strict=True)
+    return CohortResult(total.mean(), num_examples, num_steps, losses, finite_updates)
+
+
 class Engine(Protocol):
     """Trains clients for one task and one population."""
 
@@ -60,6 +90,10 @@ class Engine(Protocol):
 
     def train(self, work: RoundWork) -> Iterator[ClientUpdate]:
         """Yield the update of each client of the cohort, in any order."""
+        ...
+
+    def run(self, works: Sequence[RoundWork]) -> Sequence[CohortResult]:
+        """Train several cohorts, each of an experiment of its own, and sum up each. Engines may do it at once."""
         ...
 
     def evaluate(self, model: Groups) -> Mapping[str, float]:

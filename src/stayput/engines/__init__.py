@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from stayput.engines.lanes.engine import LanesEngine
 from stayput.engines.sequential import SequentialEngine
 
-ENGINES = {"sequential": SequentialEngine}
+ENGINES = {"sequential": SequentialEngine, "lanes": LanesEngine}
 """Engines by the name that the command line and specs use."""
 
-__all__ = ["ENGINES", "SequentialEngine"]
+__all__ = ["ENGINES", "LanesEngine", "SequentialEngine"]

@@ -6,14 +6,14 @@ torch can run and differentiate works.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
 from stayput.core.algorithm import ClientFacts
-from stayput.core.engine import ClientUpdate, RoundWork
+from stayput.core.engine import ClientUpdate, CohortResult, RoundWork, summed
 from stayput.core.local_work import passes
 from stayput.core.seeds import Purpose, torch_stream
 from stayput.core.tensors import BUFFERS, Groups, Tensors
@@ -40,6 +40,10 @@ class SequentialEngine:
         """Each client of the cohort in turn."""
         for client in work.cohort.tolist():
             yield self._train_client(client, work)
+
+    def run(self, works: Sequence[RoundWork]) -> list[CohortResult]:
+        """Each cohort in turn."""
+        return [summed(work, self.train(work)) for work in works]
 
     def evaluate(self, model: Groups) -> Mapping[str, float]:
         """The loss and the metrics of a model on the test examples; empty if there are none."""

@@ -6,10 +6,9 @@ what is kept on disk is `runs.RunWriter`'s.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,24 +16,20 @@ import numpy.typing as npt
 import torch
 
 from stayput.core.algorithm import Algorithm, AlgorithmSettings
-from stayput.core.history import History, RoundReport
+from stayput.core.history import History
 from stayput.core.named_settings import to_plain
-from stayput.core.round import run_round
-from stayput.core.tensors import Groups, fingerprint, to_device
+from stayput.core.tensors import fingerprint, to_device
 from stayput.data.columns import from_arrays
 from stayput.data.federated_data import Examples, FederatedData
 from stayput.engines import ENGINES
-from stayput.engines.sequential import SequentialEngine
 from stayput.errors import InvalidSetting, UnknownName
 from stayput.experiments.fit_check import refuse_misfit
 from stayput.experiments.run import Run
+from stayput.experiments.run_in_progress import OnRound, Progress, RunInProgress, train_together
 from stayput.runs.environment import machine, versions
 from stayput.runs.run_writer import RunWriter
 from stayput.runs.spec import CUSTOM, RunSpec
 from stayput.tasks.task import Task
-
-OnRound = Callable[[RoundReport, History], None]
-"""Called after every round, for progress."""
 
 
 def train(
@@ -125,92 +120,22 @@ def train_spec(
                 writer = RunWriter.create(folder, spec, environment)
                 _write_label_counts(writer, parts.clients)
             stack.enter_context(writer)
-        loop = _Loop(spec, parts, engine, writer, on_round)
         progress = None if checkpoint is None else Progress(to_device(checkpoint.state, device), history)
-        progress = loop.run(progress)
+        run = RunInProgress(
+            spec,
+            parts.algorithm,
+            engine,
+            parts.clients.num_clients,
+            progress=progress,
+            writer=writer,
+            on_round=on_round,
+        )
+        train_together(engine, [run])
         if writer is not None:
-            writer.finish(_result(spec, progress))
+            writer.finish(outcome(spec, run.progress))
+        progress = run.progress
     model = engine.module_with(progress.state)
     return Run(spec, progress.history, model, fingerprint(progress.state), None if folder is None else Path(folder))
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is: one value, so that an interruption never sees half of a step from one to the next."""
-
-    state: Groups
-    history: History = field(default_factory=History)
-
-
-class _Loop:
-    """The rounds of one run."""
-
-    def __init__(
-        self,
-        spec: RunSpec,
-        parts: Parts,
-        engine: SequentialEngine,
-        writer: RunWriter | None,
-        on_round: OnRound | None,
-    ) -> None:
-        self.spec, self.parts, self.engine, self.writer, self.on_round = spec, parts, engine, writer, on_round
-        self.checkpointed: int | None = None
-
-    def run(self, progress: Progress | None) -> Progress:
-        """From a checkpoint (or none) to the last round."""
-        self.progress = progress or Progress(self.parts.algorithm.init(self.engine.initial_model(self.spec.seed)))
-        try:
-            if progress is None:
-                self._finish(RoundReport(round_number=0), self.progress.state, evaluate=True)
-                self._checkpoint()
-            while not self._ended(self.progress.history):
-                self._round()
-                if self.progress.history.last_round % self.spec.checkpoint_every == 0:
-                    self._checkpoint()
-        except BaseException:  # an interruption above all: keep the rounds that are finished
-            if self.progress.history.reports:
-                self._checkpoint()
-            raise
-        self._checkpoint()
-        return self.progress
-
-    def _round(self) -> None:
-        number = self.progress.history.last_round + 1
-        state, report = run_round(
-            self.progress.state,
-            number,
-            algorithm=self.parts.algorithm,
-            engine=self.engine,
-            num_clients=self.parts.clients.num_clients,
-            seed=self.spec.seed,
-        )
-        evaluate = number % self.spec.evaluate_every == 0 or number == self.spec.rounds
-        self._finish(report, state, evaluate=evaluate)
-
-    def _finish(self, report: RoundReport, state: Groups, *, evaluate: bool) -> None:
-        if evaluate:
-            started = time.perf_counter()
-            evaluation = self.engine.evaluate(state)
-            report = replace(report, evaluation=evaluation, evaluation_seconds=time.perf_counter() - started)
-        if self.writer is not None:
-            self.writer.add_report(report, state)
-        self.progress = Progress(state, self.progress.history.with_report(report))
-        if self.on_round is not None:  # last: the round is finished when somebody hears of it
-            self.on_round(report, self.progress.history)
-
-    def _checkpoint(self) -> None:
-        number = self.progress.history.last_round
-        if self.writer is not None and self.checkpointed != number:
-            self.writer.add_checkpoint(number, self.progress.state)
-            self.checkpointed = number
-
-    def _ended(self, history: History) -> bool:
-        if history.last_round >= self.spec.rounds:
-            return True
-        if not self.spec.stop_at_target or self.spec.target is None:
-            return False
-        curve = history.curve(self.spec.metric, higher_is_better=self.spec.higher_is_better())
-        return curve.rounds_to(self.spec.target) is not None
 
 
 def refuse_impossible(spec: RunSpec, algorithm: Algorithm) -> None:
@@ -259,7 +184,8 @@ def _last_number(values: npt.NDArray[np.float64]) -> float | None:
     return float(values[-1]) if len(values) and np.isfinite(values[-1]) else None
 
 
-def _result(spec: RunSpec, progress: Progress) -> dict[str, object]:
+def outcome(spec: RunSpec, progress: Progress) -> dict[str, object]:
+    """How a run ended, for its folder."""
     history = progress.history
     curve = history.curve(spec.metric, higher_is_better=spec.higher_is_better())
     rounds_to_target = None if spec.target is None else curve.rounds_to(spec.target)

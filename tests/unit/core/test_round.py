@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from stayput.algorithms import FedAvg
-from stayput.core.engine import ClientUpdate
+from stayput.core.engine import ClientUpdate, summed
 from stayput.core.round import run_round
 from stayput.errors import TrainingDiverged
 
@@ -18,6 +18,9 @@ class ScriptedEngine:
 
     def initial_model(self, seed):
         return {"weights": {"w": torch.zeros(1)}}
+
+    def run(self, works):
+        return [summed(work, self.train(work)) for work in works]
 
     def train(self, work):
         for client in reversed(work.cohort.tolist()):

@@ -1,0 +1,131 @@
+"""One run while it is trained: its state, its history, and its folder if it has one.
+
+It says what the next round asks of an engine and takes the result, so that one run and a whole sweep go through the
+same loop, `train_together`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from stayput.core.algorithm import Algorithm
+from stayput.core.engine import CohortResult, Engine, RoundWork
+from stayput.core.history import History, RoundReport
+from stayput.core.round import begin_round, end_round
+from stayput.core.tensors import Groups
+from stayput.errors import TrainingDiverged
+from stayput.runs.run_writer import RunWriter
+from stayput.runs.spec import RunSpec
+
+OnRound = Callable[[RoundReport, History], None]
+"""Called after every round, for progress."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: one value, so that an interruption never sees half of a step from one to the next."""
+
+    state: Groups
+    history: History = field(default_factory=History)
+
+
+class RunInProgress:
+    """A run from its first round, or from a checkpoint, to its last."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        algorithm: Algorithm,
+        engine: Engine,
+        num_clients: int,
+        *,
+        progress: Progress | None = None,
+        writer: RunWriter | None = None,
+        on_round: OnRound | None = None,
+    ) -> None:
+        self.spec, self.writer = spec, writer
+        self._algorithm, self._engine, self._num_clients, self._on_round = algorithm, engine, num_clients, on_round
+        self._checkpointed: int | None = None
+        self.diverged: TrainingDiverged | None = None
+        self.progress = progress or Progress(algorithm.init(engine.initial_model(spec.seed)))
+
+    def begin(self) -> None:
+        """Evaluate the initial model, which is round 0; a run that goes on has done so."""
+        if not self.progress.history.reports:
+            self._finish(RoundReport(round_number=0), self.progress.state, evaluate=True)
+            self.checkpoint()
+
+    def next_work(self) -> RoundWork:
+        """What the next round asks of an engine."""
+        return begin_round(
+            self.progress.state,
+            self.progress.history.last_round + 1,
+            algorithm=self._algorithm,
+            num_clients=self._num_clients,
+            seed=self.spec.seed,
+        )
+
+    def take(self, work: RoundWork, result: CohortResult, seconds: float) -> None:
+        """Finish a round with what its cohort learned."""
+        state, report = end_round(self.progress.state, work, result, algorithm=self._algorithm)
+        number = work.round_number
+        evaluate = number % self.spec.evaluate_every == 0 or number == self.spec.rounds
+        self._finish(replace(report, seconds=seconds), state, evaluate=evaluate)
+        if number % self.spec.checkpoint_every == 0:
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Keep the rounds that are finished, if the run has a folder."""
+        number = self.progress.history.last_round
+        if self.writer is not None and self.progress.history.reports and self._checkpointed != number:
+            self.writer.add_checkpoint(number, self.progress.state)
+            self._checkpointed = number
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing left to train."""
+        history = self.progress.history
+        if history.last_round >= self.spec.rounds or self.diverged is not None:
+            return True
+        if not self.spec.stop_at_target or self.spec.target is None:
+            return False
+        curve = history.curve(self.spec.metric, higher_is_better=self.spec.higher_is_better())
+        return curve.rounds_to(self.spec.target) is not None
+
+    def _finish(self, report: RoundReport, state: Groups, *, evaluate: bool) -> None:
+        if evaluate:
+            started = time.perf_counter()
+            evaluation = self._engine.evaluate(state)
+            report = replace(report, evaluation=evaluation, evaluation_seconds=time.perf_counter() - started)
+        if self.writer is not None:
+            self.writer.add_report(report, state)
+        self.progress = Progress(state, self.progress.history.with_report(report))
+        if self._on_round is not None:  # last: the round is finished when somebody hears of it
+            self._on_round(report, self.progress.history)
+
+
+def train_together(engine: Engine, runs: Sequence[RunInProgress], *, diverging_ends_all: bool = True) -> None:
+    """Train runs round by round, all of them on one engine, until each has ended.
+
+    Without `diverging_ends_all`, a run that diverges ends alone and remembers why.
+    """
+    try:
+        for run in runs:
+            run.begin()
+        while live := [run for run in runs if not run.ended]:
+            started = time.perf_counter()
+            works = [run.next_work() for run in live]
+            results = engine.run(works)
+            seconds = (time.perf_counter() - started) / len(live)
+            for run, work, result in zip(live, works, results, strict=True):
+                try:
+                    run.take(work, result, seconds)
+                except TrainingDiverged as error:
+                    if diverging_ends_all:
+                        raise
+                    run.diverged = error
+    finally:  # at the end, and at an interruption: keep the rounds that are finished
+        for run in runs:
+            run.checkpoint()

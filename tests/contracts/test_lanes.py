@@ -1,0 +1,234 @@
+"""The lanes engine against the plain one: the paper's models, any number of lanes, several experiments at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from stayput.algorithms import CentralSgd, FedAvg, FedSgd
+from stayput.core.round import begin_round, end_round
+from stayput.core.tensors import fingerprint
+from stayput.data.federated_data import Assignment, Examples, FederatedData
+from stayput.engines import LanesEngine, SequentialEngine
+from stayput.errors import ModelMisfit
+from stayput.tasks.catalogue import named_task
+from stayput.tasks.losses import cross_entropy
+from stayput.tasks.task import Task
+from stayput.testing import CLASSES, FEATURES, ToyNet, toy_clients, toy_task
+
+SEED = 6
+
+
+def image_clients(sizes=(7, 1, 12)):
+    draw = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    pixels = draw.integers(256, size=(offsets[-1], 28, 28), dtype=np.uint8)
+    labels = draw.integers(10, size=offsets[-1], dtype=np.uint8)
+    return FederatedData(Examples(pixels, labels), Assignment(draw.permutation(offsets[-1]), offsets))
+
+
+def in_float64(task):
+    plain = task.model
+    return replace(task, model=lambda: plain().double(), prepare=lambda images: images.double() / 255)
+
+
+def trained(engine, clients, experiments, rounds=3):
+    """Experiments, each an algorithm with a seed, trained together."""
+    states = [algorithm.init(engine.initial_model(seed)) for algorithm, seed in experiments]
+    for t in range(1, rounds + 1):
+        works = [
+            begin_round(state, t, algorithm=algorithm, num_clients=clients.num_clients, seed=seed)
+            for state, (algorithm, seed) in zip(states, experiments, strict=True)
+        ]
+        results = engine.run(works)
+        states = [
+            end_round(state, work, result, algorithm=algorithm)[0]
+            for state, work, result, (algorithm, _) in zip(states, works, results, experiments, strict=True)
+        ]
+    return states
+
+
+def largest_difference(ours, theirs):
+    return max(
+        float((ours["weights"][name] - expected).abs().max() / expected.abs().max())
+        for name, expected in theirs["weights"].items()
+    )
+
+
+@pytest.mark.parametrize("name", ["mnist-2nn", "mnist-cnn"])
+@pytest.mark.parametrize(("double", "tolerance"), [(False, 1e-5), (True, 1e-10)])
+def test_the_papers_models_learn_the_same(device, name, double, tolerance):
+    task = named_task(name).task
+    task = in_float64(task) if double else task
+    clients = image_clients()
+    experiment = [(FedAvg(1.0, local_epochs=2, batch_size=5, learning_rate=0.1).algorithm(), SEED)]
+    (ours,) = trained(LanesEngine(task, clients, device=device), clients, experiment)
+    (theirs,) = trained(SequentialEngine(task, clients, device=device), clients, experiment)
+    assert largest_difference(ours, theirs) <= tolerance
+
+
+@pytest.mark.parametrize("max_lanes", [1, 2, 3, 5, 100])
+def test_the_number_of_lanes_does_not_matter(device, max_lanes):
+    clients = toy_clients((7, 1, 12, 10, 3, 25))
+    experiment = [(FedAvg(1.0, local_epochs=2, batch_size=4, learning_rate=0.2).algorithm(), SEED)]
+    task = toy_task(torch.float64)
+    (ours,) = trained(LanesEngine(task, clients, device=device, max_lanes=max_lanes), clients, experiment)
+    (theirs,) = trained(SequentialEngine(task, clients, device=device), clients, experiment)
+    assert largest_difference(ours, theirs) <= 1e-10
+
+
+def test_a_window_of_the_schedule_may_end_anywhere(device, monkeypatch):
+    monkeypatch.setattr("stayput.engines.lanes.stepping.WINDOW_ENTRIES", 3 * 4 * 4)  # three steps of four lanes
+    clients = toy_clients((7, 1, 12, 10))
+    experiment = [(FedAvg(1.0, local_epochs=3, batch_size=4, learning_rate=0.2).algorithm(), SEED)]
+    task = toy_task(torch.float64)
+    (ours,) = trained(LanesEngine(task, clients, device=device), clients, experiment)
+    (theirs,) = trained(SequentialEngine(task, clients, device=device), clients, experiment)
+    assert largest_difference(ours, theirs) <= 1e-10
+
+
+def test_experiments_that_share_the_device_are_those_they_would_be_alone(device):
+    clients = toy_clients((7, 1, 12, 10, 3))
+    task = toy_task(torch.float64)
+    experiments = [
+        (FedAvg(0.6, local_epochs=1, batch_size=4, learning_rate=0.1).algorithm(), 1),
+        (FedAvg(0.6, local_epochs=3, batch_size=4, learning_rate=0.4).algorithm(), 2),
+        (FedAvg(1.0, local_epochs=2, batch_size="all", learning_rate=0.1).algorithm(), 1),
+        (FedSgd(0.4, learning_rate=0.3).algorithm(), 5),
+    ]
+    together = trained(LanesEngine(task, clients, device=device), clients, experiments)
+    for ours, experiment in zip(together, experiments, strict=True):
+        (theirs,) = trained(SequentialEngine(task, clients, device=device), clients, [experiment])
+        assert largest_difference(ours, theirs) <= 1e-10
+
+
+def test_an_experiment_that_diverges_touches_no_other(device):
+    clients = toy_clients((7, 5, 12))
+    engine = LanesEngine(toy_task(), clients, device=device)
+    calm, wild = FedAvg(1.0, learning_rate=0.1).algorithm(), FedAvg(1.0, learning_rate=1e30, local_epochs=9).algorithm()
+
+    def result(algorithms):
+        works = [
+            begin_round(a.init(engine.initial_model(SEED)), 1, algorithm=a, num_clients=3, seed=SEED)
+            for a in algorithms
+        ]
+        return engine.run(works)
+
+    beside, wild_result = result([calm, wild])
+    assert not np.isfinite(wild_result.train_losses).all()
+    (alone,) = result([calm])
+    assert all(np.isfinite(beside.train_losses))
+    assert largest_difference({"weights": beside.mean["weights"]}, {"weights": alone.mean["weights"]}) <= 1e-5
+
+
+def test_the_same_run_twice_has_the_same_bits(device):
+    clients = image_clients((30, 17, 40, 5))
+    experiments = [(FedAvg(1.0, batch_size=8, learning_rate=rate).algorithm(), SEED) for rate in (0.05, 0.1)]
+    task = named_task("mnist-cnn").task
+    first, second = (trained(LanesEngine(task, clients, device=device), clients, experiments) for _ in range(2))
+    assert [fingerprint(s) for s in first] == [fingerprint(s) for s in second]
+
+
+def test_pooled_data_is_one_lane(device):
+    clients = toy_clients((7, 1, 12)).pooled()
+    experiment = [(CentralSgd(batch_size=6, updates_per_round=5).algorithm(), SEED)]
+    engine = LanesEngine(toy_task(torch.float64), clients, device=device)
+    (ours,) = trained(engine, clients, experiment)
+    (theirs,) = trained(SequentialEngine(toy_task(torch.float64), clients, device=device), clients, experiment)
+    assert largest_difference(ours, theirs) <= 1e-10
+    assert engine.occupancy == 1
+
+
+class Odd(nn.Module):
+    """Strided, dilated, without bias, on few channels; then a linear layer on positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(1, 3, (3, 5), stride=(2, 1), padding=(0, 2), bias=False)
+        self.second = nn.Conv2d(3, 2, 3, dilation=2)
+        self.across = nn.Linear(24, 4)
+        self.output = nn.Linear(2 * 9 * 4, 10, bias=False)
+
+    def forward(self, x):
+        x = self.second(self.first(x.unsqueeze(1)).relu())
+        return self.output(self.across(x).flatten(start_dim=1))
+
+
+def test_layers_of_odd_shapes(device):
+    clients = image_clients()
+    task = Task(lambda: Odd().double(), cross_entropy, prepare=lambda images: images.double() / 255)
+    experiment = [(FedAvg(1.0, batch_size=5, learning_rate=0.1).algorithm(), SEED)]
+    (ours,) = trained(LanesEngine(task, clients, device=device), clients, experiment)
+    (theirs,) = trained(SequentialEngine(task, clients, device=device), clients, experiment)
+    assert largest_difference(ours, theirs) <= 1e-10
+
+
+def test_a_model_that_is_a_single_layer(device):
+    clients = toy_clients()
+    task = Task(lambda: nn.Linear(FEATURES, CLASSES, dtype=torch.float64), cross_entropy)
+    experiment = [(FedAvg(1.0, batch_size=5, learning_rate=0.1).algorithm(), SEED)]
+    (ours,) = trained(LanesEngine(task, clients, device=device), clients, experiment)
+    (theirs,) = trained(SequentialEngine(task, clients, device=device), clients, experiment)
+    assert largest_difference(ours, theirs) <= 1e-10
+
+
+class Refused:
+    class Normalised(ToyNet):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(FEATURES)
+
+    class Dropping(ToyNet):
+        def __init__(self):
+            super().__init__()
+            self.drop = nn.Dropout(0.5)
+
+    class Recurrent(ToyNet):
+        def __init__(self):
+            super().__init__()
+            self.memory = nn.LSTM(FEATURES, 3)
+
+    class Mixing(ToyNet):
+        def forward(self, x):
+            return super().forward(x - x.mean(dim=0))
+
+    class Loose(ToyNet):
+        def forward(self, x):
+            return super().forward(x) @ self.output.weight.new_ones(CLASSES, CLASSES) + self.output.bias
+
+    class Tied(ToyNet):
+        def __init__(self):
+            super().__init__()
+            self.again = self.output
+
+    class Frozen(ToyNet):
+        def __init__(self):
+            super().__init__()
+            self.output.bias.requires_grad_(False)
+
+    class OwnWeight(ToyNet):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (Refused.Normalised, r"layer 'norm', BatchNorm1d.*keeps state"),
+        (Refused.Dropping, r"layer 'drop', Dropout.*is random"),
+        (Refused.Recurrent, r"layer 'memory', LSTM.*no form over lanes"),
+        (Refused.Mixing, "gives other outputs when several lanes share a batch"),
+        (Refused.Loose, "does not run on the examples of several lanes|gives other outputs"),
+        (Refused.Tied, "shares weights between layers"),
+        (Refused.Frozen, "weight 'output.bias' is frozen"),
+        (Refused.OwnWeight, "layer 'OwnWeight', OwnWeight: has weights but no form over lanes"),
+    ],
+)
+def test_what_cannot_be_folded_is_refused_by_name_with_the_engine_that_can(device, model, sentence):
+    with pytest.raises(ModelMisfit, match=rf"(?s){sentence}.*use engine='sequential'"):
+        LanesEngine(Task(model, cross_entropy), toy_clients(), device=device)
