@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 from stacked_engine import StackedEngine
 
-from stayput.algorithms import CentralSgd, FedAvg, FedSgd, OneShotAveraging
+from stayput.algorithms import ALGORITHMS, CentralSgd, FedAvg, FedSgd, OneShotAveraging
 from stayput.core.engine import RoundWork
 from stayput.core.local_work import passes
 from stayput.core.round import run_round
@@ -18,6 +19,8 @@ from stayput.engines import ENGINES
 from stayput.testing import ToyNet, toy_clients, toy_examples, toy_task
 
 EVERY_ENGINE = {**ENGINES, "stacked": StackedEngine}
+if os.environ.get("STAYPUT_TEST_DEVICE", "cpu") != "cpu":
+    del EVERY_ENGINE["stacked"]  # a fake, for the CPU
 SETTINGS = {
     "E=1, B=3": FedAvg(client_fraction=0.5, local_epochs=1, batch_size=3, learning_rate=0.2),
     "E=2, B=5, decay": FedAvg(1.0, local_epochs=2, batch_size=5, learning_rate=0.3, learning_rate_decay=0.7),
@@ -103,9 +106,13 @@ def test_three_rounds_are_those_of_a_plain_loop(engine_class, algorithm, device,
     engine = engine_class(toy_task(dtype), clients, device=device)
     state, _ = trained(engine, algorithm, clients, rounds)
     for name, expected in plain_rounds(algorithm, clients, rounds, dtype).items():
-        ours = state["weights"][name]
+        ours = state["weights"][name].cpu()
         assert ours.dtype == dtype
         assert float((ours - expected).abs().max() / expected.abs().max()) <= tolerance, name
+
+
+def test_every_algorithm_is_among_those_that_are_held_to_the_promises():
+    assert {settings.name for settings in SETTINGS.values()} == set(ALGORITHMS)
 
 
 def test_a_run_repeats_bit_for_bit(engine_class, algorithm, device):
@@ -162,7 +169,7 @@ def test_an_evaluation_is_the_mean_over_all_test_examples(engine_class, device):
     engine = engine_class(toy_task(torch.float64), toy_clients(), test=test, device=device)
     model = engine.initial_model(0)
     module = engine.module_with(model)
-    output = module(torch.from_numpy(test.inputs).double())
+    output = module.cpu()(torch.from_numpy(test.inputs).double())
     evaluation = engine.evaluate(model)
     expected = torch.nn.functional.cross_entropy(output, torch.from_numpy(test.targets)).item()
     assert evaluation["loss"] == pytest.approx(expected, rel=1e-10)

@@ -19,6 +19,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -102,6 +103,10 @@ def torch_stream(
 
 def _philox(seed: int, purpose: Purpose, round_number: int, client: int, epoch: int) -> np.random.Philox:
     require_count("seed", seed, "every random choice of a run follows from it", least=0)
-    key = hashlib.sha256(f"stayput:{purpose.value}:{seed}".encode()).digest()[:16]
     counter = np.array([0, epoch, client, round_number], dtype=np.uint64)  # the stream itself counts in word 0
-    return np.random.Philox(key=int.from_bytes(key, "little"), counter=counter)
+    return np.random.Philox(key=_key(seed, purpose), counter=counter)
+
+
+@lru_cache(maxsize=1024)
+def _key(seed: int, purpose: Purpose) -> int:
+    return int.from_bytes(hashlib.sha256(f"stayput:{purpose.value}:{seed}".encode()).digest()[:16], "little")

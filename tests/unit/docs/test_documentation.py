@@ -137,7 +137,7 @@ def command_lines(page):
 
 def mentions(page):
     """Commands in running text, with what they are given there: `stayput resume RUN`, `make demo`."""
-    return [span for span in CODE_SPAN.findall(prose(page)) if re.match(r"(stayput|make)( |$)", span)]
+    return [span for span in CODE_SPAN.findall(prose(page)) if re.match(r"(stayput|make)(\s|$)", span)]
 
 
 def parse(line):

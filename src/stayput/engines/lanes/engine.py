@@ -8,7 +8,7 @@ is fixed by the schedule, so a run repeats bit for bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from stayput.algorithms.local_sgd import LOCAL_SGD
 from stayput.core.engine import ClientUpdate, CohortResult, RoundWork
 from stayput.core.tensors import WEIGHTS, Groups
 from stayput.data.federated_data import Examples, FederatedData
+from stayput.engines.lanes.cohort_sums import CohortSums
 from stayput.engines.lanes.folding import FoldedModule, refuse_different_outputs
 from stayput.engines.lanes.jobs import Job, by_padded_length, jobs_of, minibatch_rows
 from stayput.engines.lanes.layers import Descent
@@ -62,15 +63,9 @@ class LanesEngine:
 
     def run(self, works: Sequence[RoundWork]) -> list[CohortResult]:
         """Train several cohorts at once."""
-        sums = [_CohortSum(work) for work in works]
-
-        def add(jobs: Sequence[Job], moves: dict[str, Tensor], losses: Tensor) -> None:
-            for member, group in groupby(range(len(jobs)), key=lambda index: jobs[index].member):
-                indices = list(group)
-                sums[member].add([jobs[i] for i in indices], moves, losses, slice(indices[0], indices[-1] + 1))
-
-        self._train(works, add)
-        return [total.result() for total in sums]
+        sums = CohortSums(len(works))
+        self._train(works, sums.add)
+        return sums.results()
 
     def train(self, work: RoundWork) -> Iterator[ClientUpdate]:
         """Each client's update on its own, for algorithms and servers that must see it."""
@@ -210,35 +205,3 @@ class _Execution:
 
     def _index(self, numbers: Sequence[int]) -> Tensor:
         return torch.tensor(numbers, dtype=torch.int64, device=self._lanes.rate_L.device)
-
-
-class _CohortSum:
-    """Σ n_k · move_k of one experiment's cohort, as its clients finish."""
-
-    def __init__(self, work: RoundWork) -> None:
-        self._num_clients = len(work.cohort)
-        self._jobs: list[Job] = []
-        self._losses: list[Tensor] = []
-        self._total: dict[str, Tensor] = {}
-
-    def add(self, jobs: Sequence[Job], moves: dict[str, Tensor], losses: Tensor, mine: slice) -> None:
-        """Add finished clients, whose moves are the rows `mine`."""
-        self._jobs.extend(jobs)
-        self._losses.append(losses[mine])
-        for name, move in moves.items():
-            weights = torch.tensor([job.num_examples for job in jobs], dtype=torch.float64, device=move.device)
-            total = (weights @ move[mine].to(torch.float64).flatten(start_dim=1)).reshape(move.shape[1:])
-            self._total[name] = total if name not in self._total else self._total[name].add_(total)
-
-    def result(self) -> CohortResult:
-        """The mean, and the reports in the order of the cohort."""
-        m_t = sum(job.num_examples for job in self._jobs)
-        losses = torch.cat(self._losses).tolist()
-        reports = sorted(zip(self._jobs, losses, strict=True), key=lambda report: report[0].position)
-        return CohortResult(
-            mean={WEIGHTS: {name: total / m_t for name, total in self._total.items()}},
-            num_examples=[job.num_examples for job, _ in reports],
-            num_steps=[job.num_steps for job, _ in reports],
-            train_losses=[loss for _, loss in reports],
-            finite=[True] * len(reports),  # what a loss does not show, the mean of the moves does
-        )

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from stayput.core.tensors import Groups
-from stayput.engines.lanes.layers import Descent, LaneConv2d, LaneLinear, Window
+from stayput.engines.lanes.layers import Descent, LaneConv2d, LaneLinear, lane_layout
+from stayput.engines.lanes.windows import Window
 from stayput.errors import ModelMisfit
 
 WAY_OUT = "use engine='sequential', which trains any model"
@@ -86,7 +87,7 @@ class _Conv2d(_LaneLayer):
                 f"layer {name!r}, {layer}: the lanes engine has convolutions of one group with zero padding given in "
                 f"numbers only ({WAY_OUT})"
             )
-        self._window = Window(layer.kernel_size, layer.stride, padding, layer.dilation)
+        self._window = Window(*(_pair(sizes) for sizes in (layer.kernel_size, layer.stride, padding, layer.dilation)))
 
     def forward(self, x: Tensor) -> Tensor:
         assert self._descent is not None  # noqa: S101 - `bind` comes first
@@ -94,6 +95,11 @@ class _Conv2d(_LaneLayer):
             x, self._weight, self._bias, self._window, self._descent, self._descent.spark
         )
         return y
+
+
+def _pair(sizes: tuple[int, ...]) -> tuple[int, int]:
+    height, width = sizes
+    return height, width
 
 
 LANE_LAYERS: dict[type[nn.Module], Callable[..., _LaneLayer]] = {nn.Linear: _Linear, nn.Conv2d: _Conv2d}
@@ -141,7 +147,7 @@ def refuse_different_outputs(
 def _stacked(models: list[Groups]) -> Groups:
     first = models[0]
     return {
-        group: {name: torch.stack([model[group][name] for model in models]) for name in tensors}
+        group: {name: lane_layout(torch.stack([model[group][name] for model in models])) for name in tensors}
         for group, tensors in first.items()
     }
 

@@ -1,8 +1,8 @@
 """Layers over stacked weights: every lane has its own, and its own share of the batch.
 
-Shape suffixes: L lane, B example of a lane, I inputs, O outputs, C channels, H W height and width, P output
-position, K position in a convolution's window times channels. Inputs come folded, [L*B, ...]: to layers without
-weights a batch of all lanes' examples is a batch like any other.
+Shape suffixes: L lane, B example of a lane, N = L*B, I inputs, O outputs, C channels, H W height and width, M output
+positions of a lane's examples, K positions in a convolution's window times channels. Inputs come folded, [N, ...]: to
+layers without weights a batch of all lanes' examples is a batch like any other.
 
 Backward takes the step of SGD itself: w <- w - η·g is the accumulation of a matrix product into w, so the gradient
 of a weight is never written to memory. That halves the memory traffic of a step, which is what limits small models.
@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import fold, unfold
+
+from stayput.engines.lanes.windows import Window, gather_windows, scatter_windows
 
 Context = Any
 """What autograd passes from forward to backward; it has no type of its own."""
@@ -64,7 +65,7 @@ class LaneLinear(torch.autograd.Function):
 
 
 class LaneConv2d(torch.autograd.Function):
-    """A convolution as a bmm over lanes of unfolded windows (im2col)."""
+    """A convolution as a bmm over lanes of gathered windows (im2col)."""
 
     @staticmethod
     def forward(
@@ -77,50 +78,37 @@ class LaneConv2d(torch.autograd.Function):
         spark: Tensor,  # noqa: ARG004 - it is there to be differentiated
     ) -> Tensor:
         """All lanes' images through their lane's filters."""
-        lanes, examples = len(weight), len(x_NCHW)
-        weight_LOK = weight.reshape(lanes, weight.shape[1], -1)
-        height, width = window.output_size(x_NCHW.shape[2], x_NCHW.shape[3])
-        columns_NKP = unfold(x_NCHW, window.kernel, window.dilation, window.padding, window.stride)
-        columns_LMK = columns_NKP.transpose(1, 2).reshape(lanes, -1, columns_NKP.shape[1])
-        ctx.save_for_backward(columns_LMK, weight_LOK, bias_LO)
-        ctx.rate_L, ctx.window, ctx.image = descent.rate_L, window, x_NCHW.shape
-        y_LMO = _affine(columns_LMK, weight_LOK.transpose(1, 2), bias_LO)
-        return y_LMO.reshape(examples, height, width, -1).permute(0, 3, 1, 2)
+        lanes, outputs = weight.shape[:2]
+        # A view, so that the step of SGD on it is one on the weights; `lane_layout` made them so.
+        weight_LOK = weight.permute(0, 1, 3, 4, 2).view(lanes, outputs, -1)
+        windows = gather_windows(x_NCHW.permute(0, 2, 3, 1), window)
+        windows_LMK = windows.view(lanes, -1, weight_LOK.shape[2])
+        ctx.save_for_backward(windows_LMK, weight_LOK, bias_LO)
+        ctx.rate_L, ctx.window, ctx.windows_shape, ctx.shape = descent.rate_L, window, windows.shape, x_NCHW.shape
+        y_LMO = _affine(windows_LMK, weight_LOK.transpose(1, 2), bias_LO)
+        return y_LMO.view(*windows.shape[:3], outputs).permute(0, 3, 1, 2)
 
     @staticmethod
     def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient of the images, then the step."""
-        columns_LMK, weight_LOK, bias_LO = ctx.saved_tensors
+        windows_LMK, weight_LOK, bias_LO = ctx.saved_tensors
         lanes, outputs, _ = weight_LOK.shape
         gy_LMO = gradients[0].permute(0, 2, 3, 1).reshape(lanes, -1, outputs)
         gx = None
         if ctx.needs_input_grad[0]:
-            gcolumns_LMK = torch.bmm(gy_LMO, weight_LOK)
-            gcolumns_NKP = gcolumns_LMK.reshape(ctx.image[0], -1, gcolumns_LMK.shape[-1]).transpose(1, 2)
-            window = ctx.window
-            gx = fold(gcolumns_NKP, ctx.image[2:], window.kernel, window.dilation, window.padding, window.stride)
-        _descend(weight_LOK, bias_LO, gy_LMO, columns_LMK, ctx.rate_L)
+            examples, channels, height, width = ctx.shape
+            gwindows = torch.bmm(gy_LMO, weight_LOK).view(ctx.windows_shape)
+            image = torch.Size((examples, height, width, channels))
+            gx = scatter_windows(gwindows, image, ctx.window).permute(0, 3, 1, 2)
+        _descend(weight_LOK, bias_LO, gy_LMO, windows_LMK, ctx.rate_L)
         return gx, None, None, None, None, None
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """How a convolution's window moves over an image."""
-
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-
-    def output_size(self, height: int, width: int) -> tuple[int, int]:
-        """The size of what comes out of an image."""
-        sizes = [
-            (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-            for size, kernel, stride, padding, dilation in zip(
-                (height, width), self.kernel, self.stride, self.padding, self.dilation, strict=True
-            )
-        ]
-        return sizes[0], sizes[1]
+def lane_layout(stacked: Tensor) -> Tensor:
+    """Stacked weights as the layers want them in memory: a convolution's, [L, O, C, KH, KW], with channels last."""
+    if stacked.dim() != 5:
+        return stacked.contiguous()
+    return stacked.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
 
 
 def _affine(x_LBI: Tensor, weight_LIO: Tensor, bias_LO: Tensor | None) -> Tensor:

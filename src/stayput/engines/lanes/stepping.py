@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from stayput.engines.lanes.folding import FoldedModule
-from stayput.engines.lanes.layers import Descent
+from stayput.engines.lanes.layers import Descent, lane_layout
 from stayput.engines.model_program import PlacedExamples
 from stayput.tasks.task import Task
 
@@ -43,7 +43,7 @@ class Lanes:
         self.capacity, self.batch_length = capacity, batch_length
         self.window_steps = max(1, WINDOW_ENTRIES // (capacity * batch_length))
         self.weights = {
-            name: torch.zeros(capacity, *tensor.shape, dtype=tensor.dtype, device=device)
+            name: lane_layout(torch.zeros(capacity, *tensor.shape, dtype=tensor.dtype, device=device))
             for name, tensor in like.items()
         }
         dtype = next(iter(like.values())).dtype
