@@ -4,7 +4,7 @@ The two take turns, round by round, on the same cohorts, so that whatever else t
 counts is the ratio of the medians; it must be at most 1.05, and the command fails when it is more. With one thread
 each: what a round costs, not how well torch splits small matrices.
 
-    python benchmarks/seconds_per_round.py [--rounds 15] [--output benchmarks/results/seconds_per_round.json]
+    python benchmarks/seconds_per_round.py [--task mnist-2nn] [--output benchmarks/results/seconds_per_round.json]
 """
 
 from __future__ import annotations

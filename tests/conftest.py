@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from stayput.engines.precision import use_precision
+
 sys.path.insert(0, str(Path(__file__).parent / "contracts"))  # the second engine of the contract tests
 
 
 @pytest.fixture
 def device():
     """Where engines compute: the CPU, or what STAYPUT_TEST_DEVICE names (`make test-gpu`)."""
+    use_precision("float32")
     return torch.device(os.environ.get("STAYPUT_TEST_DEVICE", "cpu"))

@@ -31,7 +31,7 @@ Target = Annotated[
     typer.Option(help="Count rounds to this value (default: the runs' target, if they share one)."),
 ]
 
-OF_COMPUTE = ("engine", "device", "threads")
+OF_COMPUTE = ("engine", "device", "threads", "precision")
 """Settings that change the last bits at most."""
 UNTOLD = ("metrics", "spec_version", "checkpoint_every", "keep_checkpoints", "rounds", "target", "stop_at_target")
 """Settings that do not change what is learned in a round; when a run ended is in the table anyway."""

@@ -168,6 +168,12 @@ Threads = Annotated[
         rich_help_panel=COMPUTE,
     ),
 ]
+Precision = Annotated[
+    str | None,
+    typer.Option(
+        help="float32, or tf32 for faster and coarser products on a GPU (default float32).", rich_help_panel=COMPUTE
+    ),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option(

@@ -41,6 +41,7 @@ def run(
     engine: flags.Engine = None,
     device: flags.Device = None,
     threads: flags.Threads = None,
+    precision: flags.Precision = None,
     data_dir: flags.DataDir = None,
     folder: flags.Folder = None,
     report: flags.Report = None,

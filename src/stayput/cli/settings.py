@@ -38,6 +38,7 @@ OF_SPEC = (
     "keep_checkpoints",
     "device",
     "threads",
+    "precision",
 )
 
 
@@ -91,6 +92,7 @@ SETTINGS: Mapping[str, Kind] = {
     "engine": TEXT,
     "device": TEXT,
     "threads": WHOLE,
+    "precision": TEXT,
     "data_dir": FOLDER,
     "folder": FOLDER,
     "report": SWITCH,

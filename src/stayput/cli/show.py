@@ -84,6 +84,7 @@ def _settings(spec: RunSpec) -> list[str]:
             "engine": spec.engine,
             "device": spec.device,
             "threads": spec.threads or "torch's choice",
+            "precision": spec.precision,
         },
     }
     return aligned([(name, "  ".join(_entries(group))) for name, group in groups.items()])

@@ -20,3 +20,4 @@ def use_precision(name: str) -> None:
     allow = name == "tf32"
     torch.backends.cuda.matmul.allow_tf32 = allow
     torch.backends.cudnn.allow_tf32 = allow
+    torch.backends.cudnn.deterministic = True  # the same run twice gives the same bits

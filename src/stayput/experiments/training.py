@@ -22,6 +22,7 @@ from stayput.core.tensors import fingerprint, to_device
 from stayput.data.columns import from_arrays
 from stayput.data.federated_data import Examples, FederatedData
 from stayput.engines import ENGINES
+from stayput.engines.precision import PRECISIONS, use_precision
 from stayput.errors import InvalidSetting, UnknownName
 from stayput.experiments.fit_check import refuse_misfit
 from stayput.experiments.run import Run
@@ -45,6 +46,7 @@ def train(
     evaluate_every: int = 1,
     engine: str = "sequential",
     device: str = "cpu",
+    precision: str = "float32",
     folder: Path | str | None = None,
     resume: bool = False,
     checkpoint_every: int = 10,
@@ -69,6 +71,7 @@ def train(
         checkpoint_every=checkpoint_every,
         engine=engine,
         device=device,
+        precision=precision,
         metrics={metric.name: metric.higher_is_better for metric in task.metrics},
     )
     test_examples = test if isinstance(test, Examples) or test is None else from_arrays(*test)
@@ -103,6 +106,7 @@ def train_spec(
         parts = replace(parts, clients=parts.clients.pooled())
     refuse_misfit(parts.task, parts.clients, parts.test)
     device = _device(spec.device)
+    use_precision(spec.precision)
     if spec.threads is not None:
         torch.set_num_threads(spec.threads)
     engine = ENGINES[spec.engine](parts.task, parts.clients, test=parts.test, device=device)
@@ -117,8 +121,7 @@ def train_spec(
                 for note in notes:
                     on_note(note)
             else:
-                writer = RunWriter.create(folder, spec, environment)
-                _write_label_counts(writer, parts.clients)
+                writer = RunWriter.create(folder, spec, environment, _label_counts(parts.clients))
             stack.enter_context(writer)
         progress = None if checkpoint is None else Progress(to_device(checkpoint.state, device), history)
         run = RunInProgress(
@@ -143,6 +146,8 @@ def refuse_impossible(spec: RunSpec, algorithm: Algorithm) -> None:
     _device(spec.device)
     if spec.engine not in ENGINES:
         raise UnknownName("engine", spec.engine, ENGINES)
+    if spec.precision not in PRECISIONS:
+        raise UnknownName("precision", spec.precision, PRECISIONS)
     only = algorithm.only_rounds
     if only is not None and spec.rounds > only:
         raise InvalidSetting(
@@ -174,9 +179,11 @@ def _environment(spec: RunSpec, parts: Parts) -> dict[str, object]:
     }
 
 
-def _write_label_counts(writer: RunWriter, clients: FederatedData) -> None:
-    if clients.examples.has_labels and clients.num_clients <= 10_000:  # a picture of more would show nothing
-        writer.add_label_counts(clients.label_counts().tolist())
+def _label_counts(clients: FederatedData) -> list[list[int]] | None:
+    if not clients.examples.has_labels or clients.num_clients > 10_000:  # a picture of more would show nothing
+        return None
+    counts: list[list[int]] = clients.label_counts().tolist()
+    return counts
 
 
 def _last_number(values: npt.NDArray[np.float64]) -> float | None:

@@ -2,6 +2,7 @@
 
     <folder>/
       spec.json                          what was asked for, complete
+      label_counts.json                  labels held by each client, where examples have labels
       environment.json                   versions, device and partition it was computed with
       history.jsonl                      one line a round, line 1 the initial model
       checkpoints/round-000120.safetensors   the server's state; the last few, and the best

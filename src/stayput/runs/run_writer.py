@@ -36,8 +36,14 @@ class RunWriter:
         self._best_rank = -math.inf
 
     @classmethod
-    def create(cls, path: Path | str, spec: RunSpec, environment: Mapping[str, Any]) -> RunWriter:
-        """Begin a run in a folder that holds none."""
+    def create(
+        cls,
+        path: Path | str,
+        spec: RunSpec,
+        environment: Mapping[str, Any],
+        label_counts: Sequence[Sequence[int]] | None = None,
+    ) -> RunWriter:
+        """Begin a run in a folder that holds none; how labels are spread can then be drawn without the data."""
         path = Path(path)
         (path / "checkpoints").mkdir(parents=True, exist_ok=True)
         writer = cls(path, spec)
@@ -45,6 +51,8 @@ class RunWriter:
             _refuse_existing(path)
             writer._run_id = secrets.token_hex(8)  # a name, not a choice of the run: nothing computed depends on it
             write_json(path / "environment.json", {"run_id": writer._run_id, **environment})
+            if label_counts is not None:
+                write_whole(path / "label_counts.json", json.dumps({"clients": label_counts}).encode())
             write_json(path / "spec.json", spec.to_json())  # last: with it, the folder is a run
         except BaseException:
             writer.close()
@@ -92,10 +100,6 @@ class RunWriter:
         write_checkpoint(path, Checkpoint(round_number, state, self._run_id))
         for old in list(RunFolder(self.path).checkpoint_paths().values())[self._spec.keep_checkpoints :]:
             old.unlink()
-
-    def add_label_counts(self, counts: Sequence[Sequence[int]]) -> None:
-        """Write how labels are spread over clients, so that it can be drawn without the data."""
-        write_whole(self.path / "label_counts.json", json.dumps({"clients": counts}).encode())
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Write the outcome: the run has ended."""

@@ -54,6 +54,8 @@ class RunSpec:
     device: str = "cpu"
     threads: int | None = None
     """CPU threads of torch; its own choice if None. Part of the spec, since sums over threads round differently."""
+    precision: str = "float32"
+    """How a GPU multiplies matrices: "float32" as it says, or "tf32", faster and coarser."""
     metrics: Mapping[str, bool] = field(default_factory=lambda: {"accuracy": True})
     """What is measured on the test examples beside the loss, and whether more of it is better; the first is the one
     that the target and the best checkpoint refer to."""

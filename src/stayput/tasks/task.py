@@ -37,7 +37,7 @@ class Task:
     loss: Loss
     """From output and targets to one value per example."""
     metrics: Sequence[Metric] = ()
-    """Measured on the test examples; the first is the one that targets refer to, unless told otherwise."""
+    """Measured on the test examples; the first is the one that targets refer to."""
     prepare: Callable[[Tensor], Tensor] = unchanged
     """Applied to a batch of stored inputs, on the device, before the model sees them; works example by example."""
     name: str = "custom"

@@ -78,8 +78,7 @@ def make_run(tmp_path) -> Callable[..., Path]:
             "machine": {"processor": "P"},
         }
         state = {"weights": {"w": torch.zeros(1)}}
-        with RunWriter.create(path, spec, environment) as writer:
-            writer.add_label_counts([[5, 5]] * 100)
+        with RunWriter.create(path, spec, environment, [[5, 5]] * 100) as writer:
             for number, accuracy in enumerate(accuracies):
                 report = RoundReport(number, evaluation={"accuracy": accuracy, "loss": 1 - accuracy}, seconds=0.5)
                 writer.add_report(report, state)

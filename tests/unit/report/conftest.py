@@ -38,9 +38,7 @@ def make_run(tmp_path):
             metrics={metric: True},
         )
         found = {"versions": {"torch": "9.9"}, "machine": {"cores": 3}} if environment is None else environment
-        with RunWriter.create(tmp_path / name, spec, found) as writer:
-            if labels is not None:
-                writer.add_label_counts(labels)
+        with RunWriter.create(tmp_path / name, spec, found, labels) as writer:
             for number, accuracy in enumerate(accuracies):
                 evaluation = {} if accuracy is None else {metric: accuracy, "loss": 1 / (1 + number)}
                 loss = None if number == 0 else 1 / number
