@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stayput.algorithms import CentralSgd, FedAvg, FedSgd, OneShotAveraging
     from stayput.data import partitions
     from stayput.experiments.run import Run
+    from stayput.experiments.sweep import Sweep, sweep
     from stayput.experiments.training import train
     from stayput.tasks import losses, metrics
     from stayput.tasks.metrics import Metric
@@ -28,15 +29,20 @@ _HOMES = {
     "Metric": "stayput.tasks.metrics",
     "OneShotAveraging": "stayput.algorithms",
     "Run": "stayput.experiments.run",
+    "Sweep": "stayput.experiments.sweep",
     "Task": "stayput.tasks.task",
     "data": "stayput.data",
     "errors": "stayput.errors",
     "losses": "stayput.tasks.losses",
     "metrics": "stayput.tasks.metrics",
     "partitions": "stayput.data.partitions",
+    "sweep": "stayput.experiments.sweep",
     "train": "stayput.experiments.training",
 }
-"""Where each public name lives. A home whose own last name it is, is the module itself."""
+"""Where each public name lives."""
+
+_MODULES = {"data", "errors", "losses", "metrics", "partitions"}
+"""Names that are modules, rather than something in one."""
 
 __all__ = [
     "CentralSgd",
@@ -45,6 +51,7 @@ __all__ = [
     "Metric",
     "OneShotAveraging",
     "Run",
+    "Sweep",
     "Task",
     "__version__",
     "data",
@@ -52,6 +59,7 @@ __all__ = [
     "losses",
     "metrics",
     "partitions",
+    "sweep",
     "train",
 ]
 
@@ -60,7 +68,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands fo
     if name not in _HOMES:
         raise AttributeError(f"module 'stayput' has no attribute {name!r}")
     module = importlib.import_module(_HOMES[name])
-    value = module if module.__name__.rpartition(".")[2] == name else getattr(module, name)
+    value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value
     return value
 

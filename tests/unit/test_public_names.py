@@ -16,6 +16,7 @@ def test_the_public_names():
         "Metric",
         "OneShotAveraging",
         "Run",
+        "Sweep",
         "Task",
         "__version__",
         "data",
@@ -23,6 +24,7 @@ def test_the_public_names():
         "losses",
         "metrics",
         "partitions",
+        "sweep",
         "train",
     ]
     assert all(getattr(stayput, name) is not None for name in stayput.__all__)

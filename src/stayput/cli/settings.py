@@ -156,12 +156,14 @@ def run_spec(settings: Mapping[str, Any]) -> RunSpec:
     """The complete spec: every setting that was not given has its default."""
     from stayput.algorithms import ALGORITHMS
     from stayput.engines import ENGINES
+    from stayput.engines.choice import AUTO, chosen_engine
     from stayput.tasks.catalogue import NAMED_TASKS
 
     task = NAMED_TASKS[known_name("task", settings["task"], NAMED_TASKS)].task
     algorithm = _algorithm(settings, ALGORITHMS)
     given = {name: settings[name] for name in OF_SPEC if name in settings}
     target = settings.get("target")
+    engine = known_name("engine", settings.get("engine", "sequential"), {**ENGINES, AUTO: None})
     return RunSpec(
         task=task.name,
         partition=_partition(settings),
@@ -169,7 +171,7 @@ def run_spec(settings: Mapping[str, Any]) -> RunSpec:
         rounds=settings.get("rounds", algorithm.algorithm().only_rounds or DEFAULT_ROUNDS),
         target=target,
         stop_at_target=settings.get("stop_at_target", target is not None),
-        engine=known_name("engine", settings.get("engine", "sequential"), ENGINES),
+        engine=chosen_engine(engine, task, settings.get("device", "cpu")),
         metrics={metric.name: metric.higher_is_better for metric in task.metrics},
         **given,
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from stayput.engines.lanes.engine import LanesEngine
 from stayput.engines.sequential import SequentialEngine
+from stayput.engines.training_engine import EngineFactory, TrainingEngine
 
-ENGINES = {"sequential": SequentialEngine, "lanes": LanesEngine}
+ENGINES: dict[str, EngineFactory] = {"sequential": SequentialEngine, "lanes": LanesEngine}
 """Engines by the name that the command line and specs use."""
 
-__all__ = ["ENGINES", "LanesEngine", "SequentialEngine"]
+__all__ = ["ENGINES", "EngineFactory", "LanesEngine", "SequentialEngine", "TrainingEngine"]

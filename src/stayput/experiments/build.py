@@ -10,7 +10,7 @@ from stayput.data import DATA_SETS
 from stayput.data.fetching import Progress
 from stayput.data.partitions import PARTITIONS
 from stayput.errors import InvalidSetting
-from stayput.experiments.training import Parts, refuse_impossible
+from stayput.experiments.preparing import Parts, refuse_impossible
 from stayput.runs.spec import CUSTOM, RunSpec
 from stayput.tasks.catalogue import named_task
 

@@ -1,0 +1,173 @@
+"""What stands between a spec and its first round: what is refused, the engine, the folder.
+
+Shared by `train`, which runs one spec, and `sweep`, which runs many on one engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from stayput.core.algorithm import Algorithm
+from stayput.core.tensors import fingerprint, to_device
+from stayput.data.columns import from_arrays
+from stayput.data.federated_data import Examples, FederatedData
+from stayput.engines import ENGINES, TrainingEngine
+from stayput.engines.precision import PRECISIONS, use_precision
+from stayput.errors import InvalidSetting, UnknownName
+from stayput.experiments.fit_check import refuse_misfit
+from stayput.experiments.run import Run
+from stayput.experiments.run_in_progress import OnRound, Progress, RunInProgress
+from stayput.runs.environment import machine, versions
+from stayput.runs.run_writer import RunWriter
+from stayput.runs.spec import RunSpec
+from stayput.tasks.task import Task
+
+OnNote = Callable[[str], None]
+"""Told what the user should know."""
+
+TestData = Examples | tuple[object, object] | None
+"""Examples that a model is measured on: as such, as a pair of arrays, or none."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a spec stands for, built."""
+
+    task: Task
+    clients: FederatedData
+    algorithm: Algorithm
+    test: Examples | None
+
+
+def as_examples(test: TestData) -> Examples | None:
+    """Test data in the one form that engines take."""
+    return test if isinstance(test, Examples) or test is None else from_arrays(*test)
+
+
+def prepared(spec: RunSpec, parts: Parts) -> tuple[Parts, TrainingEngine]:
+    """The parts as they will be used, and an engine for them; whatever does not fit is refused."""
+    refuse_impossible(spec, parts.algorithm)
+    if spec.target is not None and parts.test is None:
+        raise InvalidSetting(f"target={spec.target}: needs test examples to be measured on (pass test=(x, y))")
+    if parts.algorithm.pools_clients:
+        parts = replace(parts, clients=parts.clients.pooled())
+    refuse_misfit(parts.task, parts.clients, parts.test)
+    use_precision(spec.precision)
+    if spec.threads is not None:
+        torch.set_num_threads(spec.threads)
+    engine_class = ENGINES[spec.engine]
+    return parts, engine_class(parts.task, parts.clients, test=parts.test, device=_device(spec.device))
+
+
+def opened(
+    spec: RunSpec,
+    parts: Parts,
+    engine: TrainingEngine,
+    *,
+    folder: Path | None,
+    resume: bool,
+    on_round: OnRound | None,
+    on_note: OnNote,
+    stack: ExitStack,
+) -> RunInProgress:
+    """The run at its beginning, or where its folder says that it is; `stack` holds the folder's lock."""
+    writer: RunWriter | None = None
+    progress: Progress | None = None
+    if folder is not None:
+        environment = _environment(spec, parts)
+        if resume and (folder / "spec.json").is_file():
+            writer, checkpoint, history, notes = RunWriter.reopen(folder, spec, environment)
+            for note in notes:
+                on_note(note)
+            if checkpoint is not None:
+                progress = Progress(to_device(checkpoint.state, _device(spec.device)), history)
+        else:
+            writer = RunWriter.create(folder, spec, environment, _label_counts(parts.clients))
+        stack.enter_context(writer)
+    num_clients = parts.clients.num_clients
+    return RunInProgress(
+        spec, parts.algorithm, engine, num_clients, progress=progress, writer=writer, on_round=on_round
+    )
+
+
+def finished(run: RunInProgress, engine: TrainingEngine, folder: Path | None) -> Run:
+    """The run that came out, its outcome written."""
+    if run.writer is not None:
+        run.writer.finish(_outcome(run))
+    state = run.progress.state
+    return Run(run.spec, run.progress.history, engine.module_with(state), fingerprint(state), folder)
+
+
+def refuse_impossible(spec: RunSpec, algorithm: Algorithm) -> None:
+    """Refuse what can be known to be wrong without the data, before anything is fetched or loaded."""
+    _device(spec.device)
+    if spec.engine not in ENGINES:
+        raise UnknownName("engine", spec.engine, ENGINES)
+    if spec.precision not in PRECISIONS:
+        raise UnknownName("precision", spec.precision, PRECISIONS)
+    only = algorithm.only_rounds
+    if only is not None and spec.rounds > only:
+        raise InvalidSetting(
+            f"rounds={spec.rounds}: {algorithm.name} is {only} round by definition (set rounds={only}, or use "
+            f"fed_avg to communicate more often)"
+        )
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InvalidSetting(f"device={name!r}: must be a device torch knows, such as cpu or cuda") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InvalidSetting(f"device={name!r}: torch finds no CUDA device here (use cpu; `stayput doctor` says more)")
+    if device.type not in ("cpu", "cuda"):
+        raise InvalidSetting(f"device={name!r}: must be cpu or cuda (sums are taken in float64, which others lack)")
+    return device
+
+
+def _environment(spec: RunSpec, parts: Parts) -> dict[str, object]:
+    return {
+        "versions": versions(),
+        "machine": machine(spec.device),
+        "threads": torch.get_num_threads(),
+        "num_clients": parts.clients.num_clients,
+        "num_examples": parts.clients.num_examples,
+        "partition_fingerprint": parts.clients.partition_fingerprint,
+    }
+
+
+def _label_counts(clients: FederatedData) -> list[list[int]] | None:
+    if not clients.examples.has_labels or clients.num_clients > 10_000:  # a picture of more would show nothing
+        return None
+    counts: list[list[int]] = clients.label_counts().tolist()
+    return counts
+
+
+def _last_number(values: npt.NDArray[np.float64]) -> float | None:
+    """The last value, or None where there is none or it is not a finite number, which JSON cannot hold."""
+    return float(values[-1]) if len(values) and np.isfinite(values[-1]) else None
+
+
+def _outcome(run: RunInProgress) -> dict[str, object]:
+    spec, history = run.spec, run.progress.history
+    curve = history.curve(spec.metric, higher_is_better=spec.higher_is_better())
+    rounds_to_target = None if spec.target is None else curve.rounds_to(spec.target)
+    return {
+        "rounds": history.last_round,
+        "metric": spec.metric,
+        "final": _last_number(curve.values),
+        "best": _last_number(curve.best_so_far()),
+        "target": spec.target,
+        "rounds_to_target": rounds_to_target,
+        "train_seconds": sum(report.seconds for report in history.reports),
+        "evaluation_seconds": sum(report.evaluation_seconds for report in history.reports),
+        "diverged": None if run.diverged is None else str(run.diverged),
+        "model_sha256": fingerprint(run.progress.state),
+    }
