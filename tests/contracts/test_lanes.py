@@ -14,6 +14,7 @@ from stayput.core.round import begin_round, end_round
 from stayput.core.tensors import fingerprint
 from stayput.data.federated_data import Assignment, Examples, FederatedData
 from stayput.engines import LanesEngine, SequentialEngine
+from stayput.engines.lanes.stepping import Lanes
 from stayput.errors import ModelMisfit
 from stayput.tasks.catalogue import named_task
 from stayput.tasks.losses import cross_entropy
@@ -80,6 +81,27 @@ def test_the_number_of_lanes_does_not_matter(device, max_lanes):
     (ours,) = trained(LanesEngine(task, clients, device=device, max_lanes=max_lanes), clients, experiment)
     (theirs,) = trained(SequentialEngine(task, clients, device=CPU), clients, experiment)
     assert largest_difference(ours, theirs) <= 1e-10
+
+
+def test_lanes_that_do_not_fit_are_halved_and_the_round_begins_anew(device, monkeypatch, caplog):
+    clients = toy_clients((7, 1, 12, 10, 3, 25))
+    experiment = [(FedAvg(1.0, local_epochs=2, batch_size=4, learning_rate=0.2).algorithm(), SEED)]
+    task = toy_task(torch.float64)
+    take_step = Lanes._take_step
+
+    def small_memory(lanes, width):
+        if lanes.capacity > 2 and int(lanes._step) == 3:
+            raise torch.OutOfMemoryError("as if")
+        take_step(lanes, width)
+
+    monkeypatch.setattr(Lanes, "_take_step", small_memory)
+    monkeypatch.setattr(Lanes, "advance", lambda lanes, width, steps: [lanes._take_step(width) for _ in range(steps)])
+    (ours,) = trained(LanesEngine(task, clients, device=device), clients, experiment)
+    monkeypatch.undo()
+    (theirs,) = trained(SequentialEngine(task, clients, device=CPU), clients, experiment)
+    assert largest_difference(ours, theirs) <= 1e-10
+    assert "does not hold 6 lanes; going on with 3" in caplog.text
+    assert "does not hold 3 lanes; going on with 1" in caplog.text
 
 
 def test_a_window_of_the_schedule_may_end_anywhere(device, monkeypatch):

@@ -19,6 +19,7 @@ from stayput.cli.report import report
 from stayput.cli.resume import resume
 from stayput.cli.run import run
 from stayput.cli.show import show
+from stayput.cli.sweep import sweep
 from stayput.cli.tasks import tasks
 from stayput.cli.wording import answer, say
 from stayput.errors import StayputError
@@ -68,6 +69,7 @@ NAMES = "What there is"
 THIS_MACHINE = "This machine"
 
 app.command(rich_help_panel=RUNS)(run)
+app.command(rich_help_panel=RUNS)(sweep)
 app.command(rich_help_panel=RUNS)(resume)
 app.command(rich_help_panel=RUNS)(show)
 app.command(rich_help_panel=RUNS)(compare)

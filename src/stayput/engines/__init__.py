@@ -5,8 +5,9 @@ from __future__ import annotations
 from stayput.engines.lanes.engine import LanesEngine
 from stayput.engines.sequential import SequentialEngine
 from stayput.engines.training_engine import EngineFactory, TrainingEngine
+from stayput.engines.workers import WorkersEngine
 
-ENGINES: dict[str, EngineFactory] = {"sequential": SequentialEngine, "lanes": LanesEngine}
+ENGINES: dict[str, EngineFactory] = {"sequential": SequentialEngine, "lanes": LanesEngine, "workers": WorkersEngine}
 """Engines by the name that the command line and specs use."""
 
-__all__ = ["ENGINES", "EngineFactory", "LanesEngine", "SequentialEngine", "TrainingEngine"]
+__all__ = ["ENGINES", "EngineFactory", "LanesEngine", "SequentialEngine", "TrainingEngine", "WorkersEngine"]

@@ -50,10 +50,14 @@ class CohortSums:
         reports: list[list[tuple[int, int, int, float, bool]]] = [[] for _ in range(self._num_members)]
         for job, loss, whole in zip(self._jobs, losses, finite, strict=True):
             reports[job.member].append((job.position, job.num_examples, job.num_steps, loss, whole))
+        m_t = torch.tensor([sum(report[1] for report in member) for member in reports], dtype=torch.float64)
+        means = {
+            name: total / m_t.to(total.device).reshape(-1, *[1] * (total.dim() - 1))
+            for name, total in self._totals.items()
+        }
         results = []
         for member, unordered in enumerate(reports):
             _, num_examples, num_steps, train_losses, finites = zip(*sorted(unordered), strict=True)
-            m_t = sum(num_examples)
-            mean = {WEIGHTS: {name: total[member] / m_t for name, total in self._totals.items()}}
+            mean = {WEIGHTS: {name: stacked[member] for name, stacked in means.items()}}
             results.append(CohortResult(mean, num_examples, num_steps, train_losses, finites))
         return results

@@ -7,6 +7,7 @@ is fixed by the schedule, so a run repeats bit for bit.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -31,6 +32,8 @@ from stayput.tasks.task import Task
 
 Finished = Callable[[Sequence[Job], dict[str, Tensor], Tensor], None]
 """Takes the jobs that finished, how far each moved ([job, ...] by name), and their mean losses [job]."""
+
+logger = logging.getLogger("stayput")
 
 SUM_BYTES = 2**28
 """Memory for the float64 copies of finished clients' moves, at a time."""
@@ -63,9 +66,14 @@ class LanesEngine:
 
     def run(self, works: Sequence[RoundWork]) -> list[CohortResult]:
         """Train several cohorts at once."""
-        sums = CohortSums(len(works))
-        self._train(works, sums.add)
-        return sums.results()
+        while True:
+            sums = CohortSums(len(works))
+            try:
+                self._train(works, sums.add)
+            except torch.OutOfMemoryError:
+                self._use_fewer_lanes()
+            else:
+                return sums.results()
 
     def train(self, work: RoundWork) -> Iterator[ClientUpdate]:
         """Each client's update on its own, for algorithms and servers that must see it."""
@@ -104,6 +112,17 @@ class LanesEngine:
             lanes = Lanes(self._task, self._folded, self._data, like, capacity=wanted, batch_length=length)
             self._lanes[length] = lanes
         return lanes
+
+    def _use_fewer_lanes(self) -> None:
+        """Half as many, after the device's memory did not hold them; the round begins anew, to the same result."""
+        tried = max((lanes.capacity for lanes in self._lanes.values()), default=self._max_lanes or 1)
+        if tried == 1:
+            raise  # noqa: PLE0704 - called while an OutOfMemoryError is handled: one lane does not fit either
+        self._max_lanes = tried // 2
+        self._lanes.clear()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        logger.warning("the device's memory does not hold %d lanes; going on with %d", tried, self._max_lanes)
 
     def _refuse_if_lanes_mix(self) -> None:
         models = [self._program.initial_model(seed) for seed in (0, 1)]
