@@ -280,3 +280,15 @@ class TestWithMnist:
         assert process.returncode == 0
         assert "round 3 of 3" in shown.decode()
         assert "best accuracy" in stdout
+
+    def test_a_sweep_is_a_folder_of_runs_and_goes_on(self, tmp_path):
+        grid = ["sweep", "mnist-2nn", "--learning-rate", "0.1,0.2", "--seed", "0,1", "--threads", "1", "--folder", "s"]
+        short = stayput(*grid, "--rounds", "1", "--json", folder=tmp_path)
+        assert short.returncode == 0, short.stderr
+        assert len(json.loads(short.stdout)["members"]) == 4
+        whole = stayput(*grid, "--rounds", "2", "--target", "0.2", "--keep-going", "--resume", folder=tmp_path)
+        assert whole.returncode == 0, whole.stderr
+        assert "best     learning_rate=" in whole.stdout
+        assert (tmp_path / "s" / "curves.png").is_file()
+        member = stayput("show", "s/learning_rate=0.2,seed=1", "--json", folder=tmp_path)
+        assert json.loads(member.stdout)["spec"]["seed"] == 1

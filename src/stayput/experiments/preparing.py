@@ -9,16 +9,19 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from stayput.core.algorithm import Algorithm
+from stayput.core.algorithm import Algorithm, AlgorithmSettings
+from stayput.core.named_settings import to_plain
 from stayput.core.tensors import fingerprint, to_device
 from stayput.data.columns import from_arrays
 from stayput.data.federated_data import Examples, FederatedData
 from stayput.engines import ENGINES, TrainingEngine
+from stayput.engines.choice import chosen_engine
 from stayput.engines.precision import PRECISIONS, use_precision
 from stayput.errors import InvalidSetting, UnknownName
 from stayput.experiments.fit_check import refuse_misfit
@@ -26,7 +29,7 @@ from stayput.experiments.run import Run
 from stayput.experiments.run_in_progress import OnRound, Progress, RunInProgress
 from stayput.runs.environment import machine, versions
 from stayput.runs.run_writer import RunWriter
-from stayput.runs.spec import RunSpec
+from stayput.runs.spec import CUSTOM, RunSpec
 from stayput.tasks.task import Task
 
 OnNote = Callable[[str], None]
@@ -49,6 +52,26 @@ class Parts:
 def as_examples(test: TestData) -> Examples | None:
     """Test data in the one form that engines take."""
     return test if isinstance(test, Examples) or test is None else from_arrays(*test)
+
+
+def custom_spec(
+    task: Task,
+    algorithm: AlgorithmSettings,
+    *,
+    engine: str,
+    device: str,
+    **settings: Any,  # noqa: ANN401 - the other fields of a spec, as the caller has them
+) -> RunSpec:
+    """The spec of a run that Python code starts with a task and data of its own."""
+    return RunSpec(
+        task=task.name,
+        partition={"name": CUSTOM},
+        algorithm=to_plain(algorithm),
+        engine=chosen_engine(engine, task, device),
+        device=device,
+        metrics={metric.name: metric.higher_is_better for metric in task.metrics},
+        **settings,
+    )
 
 
 def prepared(spec: RunSpec, parts: Parts) -> tuple[Parts, TrainingEngine]:

@@ -19,12 +19,11 @@ from stayput.core.algorithm import AlgorithmSettings
 from stayput.core.history import History, RoundReport
 from stayput.core.named_settings import to_plain
 from stayput.data.federated_data import FederatedData
-from stayput.engines.choice import chosen_engine
 from stayput.errors import InvalidSetting, UnknownName
-from stayput.experiments.preparing import Parts, TestData, as_examples, finished, opened, prepared
+from stayput.experiments.preparing import Parts, TestData, as_examples, custom_spec, finished, opened, prepared
 from stayput.experiments.run import Run
 from stayput.experiments.run_in_progress import train_together
-from stayput.runs.spec import CUSTOM, RunSpec
+from stayput.runs.spec import RunSpec
 from stayput.tasks.task import Task
 
 SEED = "seed"
@@ -91,19 +90,17 @@ def sweep(
 
     >>> grid = {"learning_rate": [0.05, 0.1, 0.2], "seed": [0, 1]}
     """
-    base = RunSpec(
-        task=task.name,
-        partition={"name": CUSTOM},
-        algorithm=to_plain(algorithm),
+    base = custom_spec(
+        task,
+        algorithm,
         rounds=rounds,
         seed=seed,
         target=target,
         stop_at_target=stop_at_target,
         evaluate_every=evaluate_every,
-        engine=chosen_engine(engine, task, device),
+        engine=engine,
         device=device,
         precision=precision,
-        metrics={metric.name: metric.higher_is_better for metric in task.metrics},
     )
     parts = Parts(task, clients, algorithm.algorithm(), as_examples(test))
     return sweep_spec(base, parts, algorithm, over=over, folder=folder, resume=resume, on_round=on_round)

@@ -6,13 +6,20 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from stayput.core.algorithm import AlgorithmSettings
-from stayput.core.named_settings import to_plain
 from stayput.data.federated_data import FederatedData
-from stayput.engines.choice import chosen_engine
-from stayput.experiments.preparing import OnNote, Parts, TestData, as_examples, finished, opened, prepared
+from stayput.experiments.preparing import (
+    OnNote,
+    Parts,
+    TestData,
+    as_examples,
+    custom_spec,
+    finished,
+    opened,
+    prepared,
+)
 from stayput.experiments.run import Run
 from stayput.experiments.run_in_progress import OnRound, train_together
-from stayput.runs.spec import CUSTOM, RunSpec
+from stayput.runs.spec import RunSpec
 from stayput.tasks.task import Task
 
 
@@ -42,20 +49,18 @@ def train(
     the last. With a `folder`, every round is on disk as it ends, and `resume=True` goes on with the run that is
     there (or begins it) to a final model with the same bits as if nothing had happened.
     """
-    spec = RunSpec(
-        task=task.name,
-        partition={"name": CUSTOM},
-        algorithm=to_plain(algorithm),
+    spec = custom_spec(
+        task,
+        algorithm,
         rounds=rounds,
         seed=seed,
         target=target,
         stop_at_target=stop_at_target,
         evaluate_every=evaluate_every,
         checkpoint_every=checkpoint_every,
-        engine=chosen_engine(engine, task, device),
+        engine=engine,
         device=device,
         precision=precision,
-        metrics={metric.name: metric.higher_is_better for metric in task.metrics},
     )
     parts = Parts(task, clients, algorithm.algorithm(), as_examples(test))
     return train_spec(spec, parts, folder=folder, resume=resume, on_round=on_round)

@@ -21,5 +21,5 @@ def test_a_named_task_is_whole(name):
 
 
 def test_an_unknown_task_lists_the_known_ones():
-    with pytest.raises(UnknownName, match="task='mnist-3nn': unknown; did you mean 'mnist-2nn'"):
-        named_task("mnist-3nn")
+    with pytest.raises(UnknownName, match="task='mnist-2n': unknown; did you mean 'mnist-2nn'"):
+        named_task("mnist-2n")
