@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stayput.cli import flags
+from stayput.cli.help_pages import SectionedCommand, SectionedCommands
 from stayput.cli.outcome import json_line
 from stayput.cli.progress import DownloadLines
 from stayput.cli.settings import known_name
@@ -17,7 +18,13 @@ from stayput.errors import DataUnavailable
 if TYPE_CHECKING:
     from stayput.data import DataSet, Location
 
-data = typer.Typer(name="data", help="List, fetch and verify data sets.", no_args_is_help=True, rich_markup_mode="rich")
+data = typer.Typer(
+    name="data",
+    cls=SectionedCommands,
+    help="List, fetch and verify data sets.",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # as in main
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A data set; see `stayput data list`.", show_default=False)]
 DataDir = Annotated[
@@ -26,7 +33,7 @@ DataDir = Annotated[
 ]
 
 
-@data.command("list")
+@data.command("list", cls=SectionedCommand)
 def list_data(data_dir: DataDir = None, json: flags.AsJson = False) -> None:
     """List the data sets, and where each is."""
     from stayput.data import DATA_SETS
@@ -42,7 +49,7 @@ def list_data(data_dir: DataDir = None, json: flags.AsJson = False) -> None:
         answer(line)
 
 
-@data.command("fetch")
+@data.command("fetch", cls=SectionedCommand)
 def fetch_data(name: Name, data_dir: DataDir = None) -> None:
     """Bring a data set here unless it is; what is here is verified, and fetched again if it is damaged."""
     data_set = _data_set(name)
@@ -50,7 +57,7 @@ def fetch_data(name: Name, data_dir: DataDir = None) -> None:
     answer(f"{data_set.name}: {megabytes(location.num_bytes)} in {location.path}, as published")
 
 
-@data.command("verify")
+@data.command("verify", cls=SectionedCommand)
 def verify_data(name: Name, data_dir: DataDir = None) -> None:
     """Read every byte of a data set and compare it with what was published."""
     data_set = _data_set(name)

@@ -13,6 +13,7 @@ from stayput.cli.algorithms import algorithms
 from stayput.cli.compare import compare
 from stayput.cli.data import data
 from stayput.cli.doctor import doctor
+from stayput.cli.help_pages import SectionedCommand, SectionedCommands
 from stayput.cli.interruption import Terminated, exit_code_of, raise_on_sigterm
 from stayput.cli.partitions import partitions
 from stayput.cli.report import report
@@ -37,12 +38,13 @@ EXIT_CODES = {
 }
 """Every code that the command ends with, as `stayput --help` lists them."""
 
-EPILOG = "\n".join(["Exit codes:", *(f"{code:>3}  {meaning}" for code, meaning in EXIT_CODES.items())])
+EPILOG = "\n".join(["\b", "Exit codes:", *(f"{code:>3}  {meaning}" for code, meaning in EXIT_CODES.items())])
 
 app = typer.Typer(
     name="stayput",
+    cls=SectionedCommands,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # rich would double the time that --help takes
     pretty_exceptions_enable=False,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -68,17 +70,15 @@ RUNS = "Runs"
 NAMES = "What there is"
 THIS_MACHINE = "This machine"
 
-app.command(rich_help_panel=RUNS)(run)
-app.command(rich_help_panel=RUNS)(sweep)
-app.command(rich_help_panel=RUNS)(resume)
-app.command(rich_help_panel=RUNS)(show)
-app.command(rich_help_panel=RUNS)(compare)
-app.command(rich_help_panel=RUNS)(report)
-app.command(rich_help_panel=NAMES)(tasks)
-app.command(rich_help_panel=NAMES)(algorithms)
-app.command(rich_help_panel=NAMES)(partitions)
+COMMANDS = {
+    RUNS: (run, sweep, resume, show, compare, report),
+    NAMES: (tasks, algorithms, partitions),
+    THIS_MACHINE: (doctor,),
+}
+for _section, _commands in COMMANDS.items():
+    for _command in _commands:
+        app.command(cls=SectionedCommand, rich_help_panel=_section)(_command)
 app.add_typer(data, rich_help_panel=THIS_MACHINE)
-app.command(rich_help_panel=THIS_MACHINE)(doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "numpy", "matplotlib", "pyarrow", "datasets", "pandas", "safetensors")
+from stayput.cli.main import main
+
+HEAVY = ("torch", "numpy", "matplotlib", "pyarrow", "datasets", "pandas", "safetensors", "rich")
 
 PROGRAM = """
 import sys
@@ -40,6 +42,19 @@ def test_help_and_version_import_nothing_heavy(arguments):
     imported = set(ended.stderr.split())
     assert "stayput" in imported
     assert not imported & set(HEAVY)
+
+
+def test_help_lists_flags_and_commands_in_their_sections(capsys):
+    def page(*arguments):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        return capsys.readouterr().out
+
+    top, run = page("--help"), page("run", "--help")
+    assert top.index("Options:") < top.index("Runs:") < top.index("  sweep ") < top.index("This machine:")
+    assert "  130  interrupted by Ctrl-C" in top.splitlines()[-2]
+    assert run.index("Arguments:") < run.index("Algorithm:") < run.index("--local-epochs") < run.index("Output:")
+    assert run.index("Output:") < run.index("Options:") < run.index("--help")
 
 
 def test_completion_imports_nothing_heavy(monkeypatch):
