@@ -6,6 +6,10 @@ import os
 import sys
 from pathlib import Path
 
+# One thread for each process: two tests run at a time, and threads that wait for each other's cores are many times
+# slower than one. Before torch, which reads it once; the processes that tests start inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 import torch
 

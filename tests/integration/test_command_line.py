@@ -133,6 +133,17 @@ def test_ending_a_pipe_early_leaves_no_traceback(tmp_path):
     assert "Traceback" not in ended.stderr
 
 
+SIXTY_ROUNDS = (*QUICK, "--rounds", "60", "--evaluate-every", "2", "--checkpoint-every", "1000", "--no-report")
+
+
+@pytest.fixture(scope="module")
+def sixty_rounds(tmp_path_factory):
+    """What a run that nobody interrupts tells."""
+    ended = stayput(*SIXTY_ROUNDS, "--json", folder=tmp_path_factory.mktemp("whole"))
+    assert ended.returncode == 0
+    return json.loads(ended.stdout)
+
+
 @pytest.mark.slow
 @pytest.mark.network
 class TestWithMnist:
@@ -222,25 +233,22 @@ class TestWithMnist:
         assert again.stderr.splitlines()[-1].startswith("error: a: holds a run already")
 
     @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-    def test_an_interrupted_run_goes_on_to_the_same_model(self, sent, code, tmp_path):
-        flags = [*QUICK, "--rounds", "150", "--checkpoint-every", "1000", "--no-report"]
-        with Started(*flags, "--folder", "broken", folder=tmp_path) as run:
-            run.wait_for("round 2 of 150")
+    def test_an_interrupted_run_goes_on_to_the_same_model(self, sent, code, sixty_rounds, tmp_path):
+        with Started(*SIXTY_ROUNDS, "--folder", "broken", folder=tmp_path) as run:
+            run.wait_for("round 2 of 60")
             run.process.send_signal(sent)
             ended, told = run.end()
         assert ended == code
         assert "Traceback" not in told
         sentence, _, way_out = told.splitlines()[-1].partition("; ")
         assert sentence.startswith("interrupted after round ")
-        assert 2 <= int(sentence.split()[-1]) < 150
+        assert 2 <= int(sentence.split()[-1]) < 60
         assert way_out == "go on with: stayput resume broken"
 
         resumed = stayput(*way_out.split()[4:], "--json", "--no-report", folder=tmp_path)
         assert resumed.returncode == 0
-        whole = stayput(*flags, "--folder", "whole", "--json", folder=tmp_path)
-        assert whole.returncode == 0
-        mine, theirs = json.loads(resumed.stdout), json.loads(whole.stdout)
-        assert mine["rounds"] == theirs["rounds"] == 150
+        mine, theirs = json.loads(resumed.stdout), sixty_rounds
+        assert mine["rounds"] == theirs["rounds"] == 60
         assert mine["model_sha256"] == theirs["model_sha256"]
         assert (mine["best"], mine["final"]) == (theirs["best"], theirs["final"])
 
