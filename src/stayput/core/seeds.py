@@ -40,6 +40,7 @@ class Purpose(StrEnum):
     LOCAL_TRAINING = "local training"
     PARTITION = "partition"
     TOY_DATA = "toy data"
+    AUGMENTATION = "augmentation"
 
 
 def raw_words(
@@ -104,9 +105,10 @@ def torch_stream(
 def _philox(seed: int, purpose: Purpose, round_number: int, client: int, epoch: int) -> np.random.Philox:
     require_count("seed", seed, "every random choice of a run follows from it", least=0)
     counter = np.array([0, epoch, client, round_number], dtype=np.uint64)  # the stream itself counts in word 0
-    return np.random.Philox(key=_key(seed, purpose), counter=counter)
+    return np.random.Philox(key=stream_key(seed, purpose), counter=counter)
 
 
 @lru_cache(maxsize=1024)
-def _key(seed: int, purpose: Purpose) -> int:
+def stream_key(seed: int, purpose: Purpose) -> int:
+    """The 128 bits that name a seed and a purpose."""
     return int.from_bytes(hashlib.sha256(f"stayput:{purpose.value}:{seed}".encode()).digest()[:16], "little")
