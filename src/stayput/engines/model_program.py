@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from stayput.core.seeds import Indices, Purpose, torch_stream
+from stayput.core.tensor_streams import Draws, ExampleStreams, tensor_key
 from stayput.core.tensors import BUFFERS, WEIGHTS, Groups, Tensors
 from stayput.data.federated_data import Array, Examples
 from stayput.tasks.task import LOSS_NAME, Task
@@ -29,15 +31,26 @@ class PlacedExamples:
     def __init__(self, examples: Examples, task: Task, device: torch.device, dtype: torch.dtype) -> None:
         self._inputs = _placed(examples.inputs, device)
         self._targets = _placed(examples.targets, device)
-        self._prepare, self._dtype = task.prepare, dtype
+        self._prepare, self._augment, self._dtype = task.prepare, task.augment, dtype
 
     def __len__(self) -> int:
         """The number of examples."""
         return len(self._inputs)
 
-    def batch(self, rows: Tensor | slice) -> tuple[Tensor, Tensor]:
-        """Inputs, in the model's dtype where they are not whole numbers, and targets."""
-        inputs = self._prepare(self._inputs[rows])
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        return self._inputs.device
+
+    @property
+    def augmented(self) -> bool:
+        """Whether a batch to train on needs draws."""
+        return self._augment is not None
+
+    def batch(self, rows: Tensor | slice, draws: Draws | None = None) -> tuple[Tensor, Tensor]:
+        """Inputs, in the model's dtype where they are not whole numbers, and targets; with draws, to train on."""
+        stored = self._inputs[rows]
+        inputs = self._prepare(stored) if draws is None or self._augment is None else self._augment(stored, draws)
         if inputs.is_floating_point():
             inputs = inputs.to(self._dtype)
         targets = self._targets[rows]
@@ -88,7 +101,7 @@ class ModelProgram:
         what comes back may be written over (`core.tensors.descend` does).
         """
         self._set_weights(weights)
-        loss = self.task.loss(self.module(inputs), targets).mean()
+        loss = self.task.mean_loss(self.module(inputs), targets)
         loss.backward()  # type: ignore[no-untyped-call]
         gradients = {}
         for name, parameter in self._parameters.items():
@@ -104,15 +117,17 @@ class ModelProgram:
     def evaluate(self, model: Groups, examples: PlacedExamples) -> Mapping[str, float]:
         """The mean loss and metrics over all examples."""
         self.load(model, training=False)
-        sums = dict.fromkeys([LOSS_NAME, *(metric.name for metric in self.task.metrics)], 0.0)
+        measures = {LOSS_NAME: self.task.loss, **{metric.name: metric.per_example for metric in self.task.metrics}}
+        sums, total_weight = dict.fromkeys(measures, 0.0), 0.0
         with torch.no_grad():
             for first in range(0, len(examples), EVALUATION_ROWS):
                 inputs, targets = examples.batch(slice(first, first + EVALUATION_ROWS))
-                output = self.module(inputs)
-                sums[LOSS_NAME] += self.task.loss(output, targets).double().sum().item()
-                for metric in self.task.metrics:
-                    sums[metric.name] += metric.per_example(output, targets).double().sum().item()
-        return {name: total / len(examples) for name, total in sums.items()}
+                output, weights = self.module(inputs), self.task.weights(targets)
+                total_weight += len(targets) if weights is None else weights.double().sum().item()
+                for name, measure in measures.items():
+                    values = measure(output, targets).double()
+                    sums[name] += (values if weights is None else values * weights).sum().item()
+        return {name: total / total_weight for name, total in sums.items()}
 
     def module_with(self, model: Groups) -> nn.Module:
         """A module of its own that holds a model, in evaluation mode."""
@@ -133,17 +148,43 @@ class ModelProgram:
             parameter.data = weights[name]
 
 
+@dataclass(frozen=True, slots=True)
+class AugmentationStreams:
+    """The draws that augment the minibatches of a pass: a stream for each (seed, round, step of the client, row)."""
+
+    seed: int
+    round_number: int
+    first_step: int
+    """The step that the pass begins with."""
+
+    def draws(self, rows: Tensor, steps: Tensor) -> Draws:
+        """Draws for examples, each with the step since the beginning of the pass that trains on it."""
+        key = tensor_key(self.seed, Purpose.AUGMENTATION)
+        return ExampleStreams(key, (rows, steps + self.first_step, self.round_number))
+
+
 def minibatches(
-    data: PlacedExamples, rows: Indices, order: Indices, length: int, *, window_rows: int = 4096
+    data: PlacedExamples,
+    rows: Indices,
+    order: Indices,
+    length: int,
+    *,
+    streams: AugmentationStreams | None = None,
+    window_rows: int = 4096,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Cut a pass into minibatches.
+    """Cut a pass into minibatches, augmented where the task says so and `streams` are given.
 
     Rows are gathered and prepared a window at a time, many minibatches at once, which costs fewer and larger
     operations than one gather per step and never holds more than a window of any client.
     """
     window = max(length, window_rows // length * length)
     for first in range(0, len(order), window):
-        inputs, targets = data.batch(torch.from_numpy(rows[order[first : first + window]]))
+        chosen = torch.from_numpy(rows[order[first : first + window]])
+        draws = None
+        if streams is not None and data.augmented:
+            placed = chosen.to(data.device)
+            draws = streams.draws(placed, torch.arange(first, first + len(chosen), device=data.device) // length)
+        inputs, targets = data.batch(chosen, draws)
         for begin in range(0, len(inputs), length):
             yield inputs[begin : begin + length], targets[begin : begin + length]
 

@@ -18,7 +18,7 @@ from stayput.core.local_work import passes
 from stayput.core.seeds import Purpose, torch_stream
 from stayput.core.tensors import BUFFERS, Groups, Tensors
 from stayput.data.federated_data import Examples, FederatedData
-from stayput.engines.model_program import ModelProgram, PlacedExamples, minibatches
+from stayput.engines.model_program import AugmentationStreams, ModelProgram, PlacedExamples, minibatches
 from stayput.errors import ModelMisfit
 from stayput.tasks.task import Task
 
@@ -65,7 +65,8 @@ class SequentialEngine:
             device=self._program.device,
         ):
             for order in passes(work.plan, len(rows), seed=work.seed, round_number=work.round_number, client=client):
-                for inputs, targets in minibatches(self._data, rows, order, length):
+                streams = AugmentationStreams(work.seed, work.round_number, first_step=len(losses))
+                for inputs, targets in minibatches(self._data, rows, order, length, streams=streams):
 
                     def gradient_at(weights: Tensors, x: Tensor = inputs, y: Tensor = targets) -> Tensors:
                         with _said_where(work, client, x):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from stayput.core.tensor_streams import Draws
 from stayput.errors import InvalidSetting, UnknownName
 from stayput.tasks.losses import Loss
 from stayput.tasks.metrics import Metric
@@ -40,6 +41,12 @@ class Task:
     """Measured on the test examples; the first is the one that targets refer to."""
     prepare: Callable[[Tensor], Tensor] = unchanged
     """Applied to a batch of stored inputs, on the device, before the model sees them; works example by example."""
+    augment: Callable[[Tensor, Draws], Tensor] | None = None
+    """Takes the place of `prepare` on the minibatches that a client trains on: from stored inputs and draws of random
+    numbers for each example ([batch, n] for n of them) to what the model sees."""
+    num_predictions: Callable[[Tensor], Tensor] | None = None
+    """From a batch of targets to how many predictions each example asks for, its weight in the means of loss and
+    metrics, over a minibatch and over the test examples; one each if None. For sequences with padding."""
     name: str = "custom"
 
     def __post_init__(self) -> None:
@@ -52,6 +59,15 @@ class Task:
         names = [metric.name for metric in self.metrics]
         if len({*names, LOSS_NAME}) != len(names) + 1:
             raise InvalidSetting(f"metrics={names}: must have different names, none of them {LOSS_NAME!r}")
+
+    def weights(self, targets: Tensor) -> Tensor | None:
+        """How much each example counts in a mean; None where all count the same."""
+        return None if self.num_predictions is None else self.num_predictions(targets)
+
+    def mean_loss(self, output: Tensor, targets: Tensor) -> Tensor:
+        """The mean loss over a minibatch, what a client takes the gradient of."""
+        losses, weights = self.loss(output, targets), self.weights(targets)
+        return losses.mean() if weights is None else (losses * weights).sum() / weights.sum()
 
     @property
     def target_metric(self) -> str:

@@ -18,6 +18,8 @@ from torch import Tensor
 
 from stayput.algorithms.local_sgd import LOCAL_SGD
 from stayput.core.engine import ClientUpdate, CohortResult, RoundWork
+from stayput.core.seeds import Purpose
+from stayput.core.tensor_streams import tensor_key
 from stayput.core.tensors import WEIGHTS, Groups
 from stayput.data.federated_data import Examples, FederatedData
 from stayput.engines.lanes.cohort_sums import CohortSums
@@ -203,7 +205,12 @@ class _Execution:
             self._sent,
             self._index([job.member for job in jobs]),
             torch.tensor(rates, dtype=self._lanes.rate_L.dtype, device=self._lanes.rate_L.device),
+            self._index([self._stream_name(job) for job in jobs]).T,
         )
+
+    def _stream_name(self, job: Job) -> tuple[int, int, int, int]:
+        work = self._works[job.member]
+        return *tensor_key(work.seed, Purpose.AUGMENTATION), 0, work.round_number
 
     def _end(self, placements: Sequence[Placement]) -> None:
         placements = sorted(placements, key=lambda p: (self._jobs[p.job].member, self._jobs[p.job].position))
@@ -222,5 +229,5 @@ class _Execution:
         num_steps = torch.tensor([job.num_steps for job in jobs], device=lanes.device)
         self._finished(jobs, moves, self._lanes.loss_sum_L.index_select(0, lanes) / num_steps)
 
-    def _index(self, numbers: Sequence[int]) -> Tensor:
+    def _index(self, numbers: Sequence[int] | Sequence[tuple[int, ...]]) -> Tensor:
         return torch.tensor(numbers, dtype=torch.int64, device=self._lanes.rate_L.device)
