@@ -13,7 +13,7 @@ and all engines agree: bit for bit where the arithmetic is the same, within a st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,6 +37,8 @@ class RoundWork:
     sent: Groups
     """What every client of the cohort is sent."""
     program: ClientProgram
+    following: Callable[[], tuple[Indices, LocalPlan]] | None = None
+    """The cohort and the plan of the round after this one, if there is one: an engine may prepare it ahead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ ClientUpdate(k, w) is the algorithm's client program (`algorithms/local_sgd.py` 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from stayput.core.algorithm import Algorithm
 from stayput.core.cohort import choose_cohort
 from stayput.core.engine import CohortResult, Engine, RoundWork
 from stayput.core.history import RoundReport
+from stayput.core.local_work import LocalPlan
+from stayput.core.seeds import Indices
 from stayput.core.tensors import Groups, all_finite
 from stayput.errors import TrainingDiverged
 
@@ -29,9 +32,15 @@ def run_round(
 def begin_round(state: Groups, round_number: int, *, algorithm: Algorithm, num_clients: int, seed: int) -> RoundWork:
     """Choose the cohort, and decide what it is sent and asked to do."""
     # S_t <- random set of m = max(C·K, 1) clients
-    cohort = choose_cohort(num_clients, algorithm.client_fraction, seed=seed, round_number=round_number)
-    plan = algorithm.plan(round_number)
-    return RoundWork(round_number, seed, cohort, plan, algorithm.broadcast(state), algorithm.client)
+
+    def asked(t: int) -> tuple[Indices, LocalPlan]:
+        return choose_cohort(num_clients, algorithm.client_fraction, seed=seed, round_number=t), algorithm.plan(t)
+
+    cohort, plan = asked(round_number)
+    following = partial(asked, round_number + 1)
+    return RoundWork(
+        round_number, seed, cohort, plan, algorithm.broadcast(state), algorithm.client, following=following
+    )
 
 
 def end_round(

@@ -38,6 +38,7 @@ class Purpose(StrEnum):
     SHUFFLE = "shuffle"
     INITIAL_WEIGHTS = "initial weights"
     LOCAL_TRAINING = "local training"
+    DROPOUT = "dropout"
     PARTITION = "partition"
     TOY_DATA = "toy data"
     AUGMENTATION = "augmentation"
@@ -48,6 +49,11 @@ def raw_words(
 ) -> npt.NDArray[np.uint64]:
     """The first `count` words of a stream."""
     return _philox(seed, purpose, round_number, client, epoch).random_raw(count)
+
+
+def words_of(key: npt.NDArray[np.uint64], count: int, name: tuple[int, int, int]) -> npt.NDArray[np.uint64]:
+    """The first words of the stream that the two words of a `stream_key` and (epoch, client, round) name."""
+    return np.random.Philox(key=key, counter=np.array([0, *name], dtype=np.uint64)).random_raw(count)
 
 
 def permutation(

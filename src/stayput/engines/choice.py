@@ -10,8 +10,7 @@ from __future__ import annotations
 from torch import nn
 
 from stayput.core.seeds import Purpose, torch_stream
-from stayput.engines.lanes.folding import FoldedModule
-from stayput.errors import ModelMisfit
+from stayput.engines.lanes.choosing import is_folded
 from stayput.tasks.task import Task
 
 AUTO = "auto"
@@ -23,9 +22,7 @@ def chosen_engine(name: str, task: Task, device: str) -> str:
         return name
     with torch_stream(0, Purpose.INITIAL_WEIGHTS):
         module = task.model()
-    try:
-        FoldedModule(module)
-    except ModelMisfit:
+    if not is_folded(module):
         return "sequential"
     convolves = any(isinstance(layer, nn.Conv2d) for layer in module.modules())
     return "sequential" if convolves and not device.startswith("cuda") else "lanes"

@@ -19,6 +19,8 @@ from stayput.core.seeds import Indices, Purpose, torch_stream
 from stayput.core.tensor_streams import Draws, ExampleStreams, tensor_key
 from stayput.core.tensors import BUFFERS, WEIGHTS, Groups, Tensors
 from stayput.data.federated_data import Array, Examples
+from stayput.engines.masks import CountedDropout, MaskStream, exchange_dropout, stream_name
+from stayput.engines.precision import autocast
 from stayput.tasks.task import LOSS_NAME, Task
 
 EVALUATION_ROWS = 1000
@@ -66,9 +68,12 @@ class ModelProgram:
 
     def __init__(self, task: Task, device: torch.device) -> None:
         self.task, self.device = task, device
-        self.module = self._fresh_module(seed=0).to(device)
+        self.masks = MaskStream(1, device)
+        self.module = exchange_dropout(self._fresh_module(seed=0), self.masks).to(device)
         self._parameters = dict(self.module.named_parameters())
         self._buffers = dict(self.module.named_buffers())
+        self._drops = any(isinstance(layer, CountedDropout) for layer in self.module.modules())
+        self.begin_client(seed=0, round_number=0, client=0)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -90,6 +95,12 @@ class ModelProgram:
         for name, buffer in model.get(BUFFERS, {}).items():
             self._buffers[name].copy_(buffer)
 
+    def begin_client(self, seed: int, round_number: int, client: int) -> None:
+        """Name the dropout masks of the gradients to come."""
+        if self._drops:
+            name = torch.tensor([stream_name(seed, round_number, client)], device=self.device)
+            self._mask_names = name, torch.zeros(1, dtype=torch.int64, device=self.device)
+
     def buffers(self) -> dict[str, Tensor]:
         """A copy of the module's buffers as they are now."""
         return {name: buffer.detach().clone() for name, buffer in self._buffers.items()}
@@ -101,13 +112,20 @@ class ModelProgram:
         what comes back may be written over (`core.tensors.descend` does).
         """
         self._set_weights(weights)
-        loss = self.task.mean_loss(self.module(inputs), targets)
+        if self._drops:
+            name, gradient = self._mask_names
+            self.masks.begin_forward(name, gradient)
+        with autocast(self.device):
+            output = self.module(inputs)
+        loss = self.task.mean_loss(self._exact(output), targets)
         loss.backward()  # type: ignore[no-untyped-call]
         gradients = {}
         for name, parameter in self._parameters.items():
             gradient, parameter.grad = parameter.grad, None
             # A weight that the loss does not depend on has a zero gradient, rather than none.
             gradients[name] = torch.zeros_like(parameter) if gradient is None else gradient
+        if self._drops:
+            gradient += 1
         return loss.detach(), gradients
 
     def predict(self, inputs: Tensor) -> Any:  # noqa: ANN401 - a tensor, once the fit check has passed
@@ -141,6 +159,10 @@ class ModelProgram:
     def _fresh_module(self, seed: int) -> nn.Module:
         with torch_stream(seed, Purpose.INITIAL_WEIGHTS):  # the caller's own generators stay as they are
             return self.task.model()
+
+    def _exact(self, output: Tensor) -> Tensor:
+        """The output in the model's own dtype, if products were rounded: losses are not."""
+        return output.to(self.dtype) if output.is_floating_point() else output
 
     def _set_weights(self, weights: Tensors) -> None:
         for name, parameter in self._parameters.items():

@@ -1,23 +1,42 @@
-"""How exactly a GPU multiplies matrices: `float32` as it says, or `tf32`, faster, with ten bits of mantissa.
+"""How exactly matrices are multiplied.
+
+float32  as it says
+tf32     on CUDA: factors with ten bits of mantissa, sums in float32
+bf16     layers compute in bfloat16, seven bits of mantissa, under torch's autocast; weights, gradients, losses and
+         averages stay float32, and so does an LSTM's state
 
 torch lets convolutions use TF32 unless told not to; stayput does not, so that engines agree and results repeat on
-other machines. It is asked for by name.
+other machines. Less than float32 is asked for by name.
 """
 
 from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
 from stayput.errors import UnknownName
 
-PRECISIONS = ("float32", "tf32")
+PRECISIONS = ("float32", "tf32", "bf16")
+
+_rounds_to_bf16 = False
 
 
 def use_precision(name: str) -> None:
-    """Set how this process multiplies float32 matrices on CUDA; elsewhere it changes nothing."""
+    """Set how this process multiplies matrices."""
+    global _rounds_to_bf16  # noqa: PLW0603 - torch's own settings beside it are the process's, too
     if name not in PRECISIONS:
         raise UnknownName("precision", name, PRECISIONS)
-    allow = name == "tf32"
+    allow = name != "float32"
     torch.backends.cuda.matmul.allow_tf32 = allow
     torch.backends.cudnn.allow_tf32 = allow
     torch.backends.cudnn.deterministic = True  # the same run twice gives the same bits
+    _rounds_to_bf16 = name == "bf16"
+
+
+def autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Inside, layers compute as the precision says."""
+    if not _rounds_to_bf16:
+        return nullcontext()
+    # Without the cache: it would hold weights as they were before the step that lanes take in place.
+    return torch.autocast(device.type, torch.bfloat16, cache_enabled=False)

@@ -56,6 +56,7 @@ class SequentialEngine:
         facts = ClientFacts(work.plan.learning_rate, len(rows), num_steps)
         losses: list[Tensor] = []
         self._program.load(work.sent, training=True)
+        self._program.begin_client(work.seed, work.round_number, client)
         local = work.program.start(work.sent, facts)
         with torch_stream(
             work.seed,

@@ -1,173 +1,123 @@
 """An ordinary module, run on the examples of all lanes at once.
 
 Lanes are folded into the batch: the module sees one batch of L*B examples. Layers without weights (ReLU, pooling,
-flatten, ...) treat examples one by one and need not know; layers with weights are exchanged, in a copy of the
-module, for ones that find their lane's weights in stacked tensors. So an `nn.Module` that a user wrote runs as it
-is, at the speed of a batch.
+flatten, dropout, ...) treat examples one by one and need not know; layers with weights are exchanged, in a twin of the
+module, for ones that find their lane's weights in stacked tensors. So an `nn.Module` that a user wrote runs as it is,
+at the speed of a batch.
 
-What cannot be folded is refused with the layer's name, before training: a layer with weights that has no lane form,
-state beside the weights (BatchNorm), random layers, and a `forward` that mixes examples or uses weights outside its
-layers, which a trial against the plain module finds.
+A layer with weights that has no form over lanes, weights outside of layers, shared weights, and a `forward` that mixes
+examples cannot be folded. `choice_of_model` finds out, and falls back to `mapping.py`.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from stayput.core.tensors import Groups
-from stayput.engines.lanes.layers import Descent, LaneConv2d, LaneLinear, lane_layout
-from stayput.engines.lanes.windows import Window
-from stayput.errors import ModelMisfit
+from stayput.core.tensors import Tensors
+from stayput.engines.lanes.exchange import missing_form, twin_over_lanes
+from stayput.engines.lanes.layers import Learning
+from stayput.engines.lanes.model_over_lanes import GradientOfLanes, cannot
+from stayput.engines.lanes.objective import Minibatches, mean_losses
+from stayput.engines.masks import CountedDropout, MaskStream
+from stayput.engines.precision import autocast
+from stayput.tasks.task import Task
 
-WAY_OUT = "use engine='sequential', which trains any model"
-Weights = Mapping[str, Tensor]
 
-
-class FoldedModule:
+class FoldedModel:
     """A module's twin over stacked weights."""
 
-    def __init__(self, module: nn.Module) -> None:
-        _refuse_unfoldable(module)
-        self._twin = nn.Sequential(copy.deepcopy(module)).train()  # a holder: the module may itself be a layer
-        self._bound: list[_LaneLayer] = []
-        for name, layer in list(self._twin[0].named_modules()):
-            if type(layer) in LANE_LAYERS:
-                lane_layer = LANE_LAYERS[type(layer)](layer, name)
-                self._bound.append(lane_layer)
-                parent, _, last = f"0.{name}".rstrip(".").rpartition(".")
-                setattr(self._twin.get_submodule(parent), last, lane_layer)
+    def __init__(self, task: Task, module: nn.Module, device: torch.device) -> None:
+        refuse_unfoldable(module)
+        self._task, self._device = task, device
+        self._twin, self._layers = twin_over_lanes(module)
+        self._masks = MaskStream(1, device)
+        for layer in self._twin.modules():
+            if isinstance(layer, CountedDropout):
+                layer.stream = self._masks
+        self.descends = True
+        """Whether backward may take the step of SGD: not where a layer is called twice, since it would meet weights
+        that have been changed. Known once the model has been run."""
 
-    def bind(self, weights: Weights, descent: Descent) -> Callable[[Tensor], Tensor]:
-        """The module as a function of folded inputs, over these weights; backward takes the step of `descent`."""
-        for layer in self._bound:
-            layer.take(weights, descent)
-        return self._twin
+    def outputs(self, weights: Tensors, minibatches: Minibatches, learning: Learning | None = None) -> Tensor:
+        """What the model says of all lanes' examples, [N, ...]."""
+        if learning is None:
+            dtype = next(iter(weights.values())).dtype
+            learning = Learning(weights, None, torch.zeros((), dtype=dtype, device=self._device))
+        for layer in self._layers:
+            layer.take(weights, learning)
+        self._masks.begin_forward(minibatches.mask_name_L4, minibatches.gradient_L)
+        with autocast(self._device):
+            output: Tensor = self._twin(minibatches.inputs)
+        self.descends = self.descends and all(layer.calls <= 1 for layer in self._layers)
+        return output
 
+    def descend(self, weights: Tensors, rate_L: Tensor, minibatches: Minibatches) -> Tensor:
+        """Take a step of SGD, in place, and give the mean losses before it."""
+        return self._learn(weights, Learning(weights, -rate_L, _spark_like(rate_L)), minibatches)
 
-class _LaneLayer(nn.Module):
-    """A layer that finds its weights, [lane, ...], where it was told to."""
+    def gradient_of_lanes(self, minibatches: Minibatches) -> GradientOfLanes:
+        """All lanes' gradients at once, however the program that asks for them sees one lane only."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self._prefix = f"{name}." if name else ""
-        self._weight: Tensor | None = None
-        self._bias: Tensor | None = None
-        self._descent: Descent | None = None
+        def of_all(stacked: Sequence[Tensor], names: Sequence[str], call: int) -> tuple[Tensor, ...]:
+            weights = dict(zip(names, stacked, strict=True))
+            into = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+            later = replace(minibatches, gradient_L=minibatches.gradient_L + call)
+            loss_L = self._learn(weights, Learning(into, None, _spark_like(minibatches.share_LB)), later)
+            return *into.values(), loss_L
 
-    def take(self, weights: Weights, descent: Descent) -> None:
-        """Remember the stacked weights of this layer, and the step to take."""
-        self._weight = weights[f"{self._prefix}weight"]
-        self._bias = weights.get(f"{self._prefix}bias")
-        self._descent = descent
+        def at(_: object, weights: Tensors, call: int) -> tuple[dict[str, Tensor], Tensor]:
+            *gradients, loss = _AcrossLanes.apply(of_all, tuple(weights), call, *weights.values())  # type: ignore[no-untyped-call]
+            return dict(zip(weights, gradients, strict=True)), loss
 
+        return GradientOfLanes((), at)
 
-class _Linear(_LaneLayer):
-    def __init__(self, layer: nn.Linear, name: str) -> None:
-        super().__init__(name)
-        del layer  # everything about it is in its weights
-
-    def forward(self, x: Tensor) -> Tensor:
-        assert self._descent is not None  # noqa: S101 - `bind` comes first
-        y: Tensor = LaneLinear.apply(  # type: ignore[no-untyped-call]
-            x, self._weight, self._bias, self._descent, self._descent.spark
-        )
-        return y
-
-
-class _Conv2d(_LaneLayer):
-    def __init__(self, layer: nn.Conv2d, name: str) -> None:
-        super().__init__(name)
-        padding = layer.padding
-        if layer.groups != 1 or layer.padding_mode != "zeros" or isinstance(padding, str):
-            raise ModelMisfit(
-                f"layer {name!r}, {layer}: the lanes engine has convolutions of one group with zero padding given in "
-                f"numbers only ({WAY_OUT})"
-            )
-        self._window = Window(*(_pair(sizes) for sizes in (layer.kernel_size, layer.stride, padding, layer.dilation)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        assert self._descent is not None  # noqa: S101 - `bind` comes first
-        y: Tensor = LaneConv2d.apply(  # type: ignore[no-untyped-call]
-            x, self._weight, self._bias, self._window, self._descent, self._descent.spark
-        )
-        return y
+    def _learn(self, weights: Tensors, learning: Learning, minibatches: Minibatches) -> Tensor:
+        output = self.outputs(weights, minibatches, learning)
+        loss_L = mean_losses(self._task, output, minibatches.targets, minibatches.share_LB)
+        torch.autograd.grad(loss_L.sum(), learning.spark, allow_unused=True)
+        return loss_L.detach()
 
 
-def _pair(sizes: tuple[int, ...]) -> tuple[int, int]:
-    height, width = sizes
-    return height, width
+class _AcrossLanes(torch.autograd.Function):
+    """A function of stacked tensors that may be called under `vmap` over the lanes, where one lane is to be seen."""
+
+    @staticmethod
+    def forward(of_all: object, names: object, call: object, *weights: Tensor) -> tuple[Tensor, ...]:
+        raise NotImplementedError  # only under vmap
+
+    @staticmethod
+    def setup_context(ctx: object, inputs: object, output: object) -> None:
+        """Nothing is differentiated."""
+
+    @staticmethod
+    def vmap(info, in_dims, of_all, names, call, *weights):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN205
+        """The function itself, on the tensors of all lanes."""
+        stacked = [
+            weight.expand(info.batch_size, *weight.shape) if dim is None else weight.movedim(dim, 0)
+            for weight, dim in zip(weights, in_dims[3:], strict=True)
+        ]
+        results = of_all(stacked, names, call)
+        return results, (0,) * len(results)
 
 
-LANE_LAYERS: dict[type[nn.Module], Callable[..., _LaneLayer]] = {nn.Linear: _Linear, nn.Conv2d: _Conv2d}
-"""Layers with weights that have a form over lanes. A subclass of one may do anything and is not taken for it."""
-
-RANDOM_LAYERS = (
-    nn.Dropout,
-    nn.Dropout1d,
-    nn.Dropout2d,
-    nn.Dropout3d,
-    nn.AlphaDropout,
-    nn.FeatureAlphaDropout,
-    nn.RReLU,
-)
+def _spark_like(tensor: Tensor) -> Tensor:
+    return torch.zeros((), dtype=tensor.dtype, device=tensor.device, requires_grad=True)
 
 
-def refuse_different_outputs(
-    module: nn.Module, inputs: Tensor, fold: Callable[[Tensor, Groups], Tensor], models: list[Groups]
-) -> None:
-    """Refuse a module whose folded form says something else than the module itself, lane by lane.
-
-    `inputs` are shared out among the models, so that each lane has other examples.
-    """
-    try:
-        folded = fold(inputs, _stacked(models))
-    except Exception as error:
-        sentence = " ".join(str(error).split())
-        raise ModelMisfit(
-            f"the model {type(module).__name__} does not run on the examples of several lanes at once: "
-            f"{type(error).__name__}: {sentence} ({WAY_OUT})"
-        ) from error
-    each = len(inputs) // len(models)
-    for lane, model in enumerate(models):
-        mine = slice(lane * each, (lane + 1) * each)
-        with torch.no_grad():
-            plain = torch.func.functional_call(module, dict(model["weights"]), (inputs[mine],))
-        ours = folded[mine].detach()
-        if ours.shape != plain.shape or not torch.allclose(ours, plain, rtol=1e-3, atol=1e-3):
-            raise ModelMisfit(
-                f"the model {type(module).__name__} gives other outputs when several lanes share a batch: its forward "
-                f"mixes examples, or uses weights outside its layers ({WAY_OUT})"
-            )
-
-
-def _stacked(models: list[Groups]) -> Groups:
-    first = models[0]
-    return {
-        group: {name: lane_layout(torch.stack([model[group][name] for model in models])) for name in tensors}
-        for group, tensors in first.items()
-    }
-
-
-def _refuse_unfoldable(module: nn.Module) -> None:
+def refuse_unfoldable(module: nn.Module) -> None:
+    """Raise `ModelMisfit` if a layer with weights has no form over lanes, or weights are shared."""
     for name, layer in module.named_modules():
-        label = f"layer {name or type(module).__name__!r}, {layer if name else type(layer).__name__}"
-        if isinstance(layer, RANDOM_LAYERS):
-            raise ModelMisfit(f"{label}: is random, which the lanes engine does not do yet ({WAY_OUT})")
-        if any(True for _ in layer.buffers(recurse=False)):
-            raise ModelMisfit(f"{label}: keeps state beside its weights, which lanes cannot share ({WAY_OUT})")
-        if type(layer) not in LANE_LAYERS and any(True for _ in layer.parameters(recurse=False)):
-            known = ", ".join(sorted(known.__name__ for known in LANE_LAYERS))
-            raise ModelMisfit(f"{label}: has weights but no form over lanes (there is one for {known}; {WAY_OUT})")
+        if not any(True for _ in layer.parameters(recurse=False)):
+            continue
+        missing = missing_form(layer)
+        if missing is not None:
+            raise cannot(module, name, missing)
     names = [name for name, _ in module.named_parameters(remove_duplicate=False)]
     if len(names) != len(list(module.named_parameters())):
-        raise ModelMisfit(
-            f"the model {type(module).__name__} shares weights between layers, which the lanes engine does not do yet "
-            f"({WAY_OUT})"
-        )
-    frozen = [name for name, parameter in module.named_parameters() if not parameter.requires_grad]
-    if frozen:
-        raise ModelMisfit(f"weight {frozen[0]!r} is frozen, which the lanes engine does not do yet ({WAY_OUT})")
+        raise cannot(module, "", "shares weights between layers")
+
+

@@ -67,6 +67,10 @@ class Schedule:
         """Steps that lanes take, the idle ones of a width counted."""
         return sum(stretch.num_steps * stretch.width for stretch in self.stretches)
 
+    def width_at(self, step: int) -> int:
+        """The width that a step runs at."""
+        return next(s.width for s in self.stretches if s.first_step <= step < s.first_step + s.num_steps)
+
     @property
     def occupancy(self) -> float:
         """Useful steps / lane-steps."""

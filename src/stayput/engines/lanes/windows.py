@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
 
 
@@ -23,16 +23,35 @@ class Window:
     stride: tuple[int, int]
     padding: tuple[int, int]
     dilation: tuple[int, int]
+    more_behind: tuple[int, int] = (0, 0)
+    """By how much the padding below and to the right is more than `padding`."""
+
+    @classmethod
+    def of(cls, layer: nn.Conv2d) -> Window:
+        """The window of a convolution, paddings by name included."""
+        kernel, stride, dilation = _pair(layer.kernel_size), _pair(layer.stride), _pair(layer.dilation)
+        if layer.padding == "valid":
+            return cls(kernel, stride, (0, 0), dilation)
+        if layer.padding == "same":  # as much as keeps the size; an odd rest goes behind, as in torch
+            total = (dilation[0] * (kernel[0] - 1), dilation[1] * (kernel[1] - 1))
+            return cls(kernel, stride, (total[0] // 2, total[1] // 2), dilation, (total[0] % 2, total[1] % 2))
+        assert not isinstance(layer.padding, str)  # noqa: S101 - torch refuses other names
+        return cls(kernel, stride, _pair(layer.padding), dilation)
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         """The size of what comes out of an image."""
         sizes = [
-            (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-            for size, kernel, stride, padding, dilation in zip(
-                (height, width), self.kernel, self.stride, self.padding, self.dilation, strict=True
+            (size + 2 * padding + more - dilation * (kernel - 1) - 1) // stride + 1
+            for size, kernel, stride, padding, dilation, more in zip(
+                (height, width), self.kernel, self.stride, self.padding, self.dilation, self.more_behind, strict=True
             )
         ]
         return sizes[0], sizes[1]
+
+
+def _pair(sizes: tuple[int, ...]) -> tuple[int, int]:
+    height, width = sizes
+    return height, width
 
 
 def gather_windows(images_NHWC: Tensor, window: Window) -> Tensor:
@@ -58,7 +77,8 @@ def plain_gather(images_NHWC: Tensor, window: Window) -> Tensor:
     examples, height, width, channels = images_NHWC.shape
     out_height, out_width = window.output_size(height, width)
     (pad_h, pad_w), (step_h, step_w), (apart_h, apart_w) = window.padding, window.stride, window.dilation
-    padded = pad(images_NHWC, (0, 0, pad_w, pad_w, pad_h, pad_h)).contiguous()
+    more_h, more_w = window.more_behind
+    padded = pad(images_NHWC, (0, 0, pad_w, pad_w + more_w, pad_h, pad_h + more_h)).contiguous()
     n, h, w, c = padded.stride()
     view = padded.as_strided(
         (examples, out_height, out_width, *window.kernel, channels),
@@ -72,7 +92,8 @@ def plain_scatter(windows: Tensor, image_shape: torch.Size, window: Window) -> T
     examples, height, width, channels = image_shape
     out_height, out_width = windows.shape[1:3]
     (pad_h, pad_w), (step_h, step_w), (apart_h, apart_w) = window.padding, window.stride, window.dilation
-    padded = windows.new_zeros(examples, height + 2 * pad_h, width + 2 * pad_w, channels)
+    more_h, more_w = window.more_behind
+    padded = windows.new_zeros(examples, height + 2 * pad_h + more_h, width + 2 * pad_w + more_w, channels)
     for row in range(window.kernel[0]):
         for column in range(window.kernel[1]):
             rows = slice(row * apart_h, row * apart_h + step_h * (out_height - 1) + 1, step_h)
