@@ -9,8 +9,10 @@ import pytest
 import torch
 from torch import nn
 
+from side_by_side import largest_difference, trained
+
 from stayput.algorithms import CentralSgd, FedAvg, FedSgd
-from stayput.core.round import begin_round, end_round
+from stayput.core.round import begin_round
 from stayput.core.tensors import fingerprint
 from stayput.data.federated_data import Assignment, Examples, FederatedData
 from stayput.engines import LanesEngine, SequentialEngine
@@ -36,29 +38,6 @@ def image_clients(sizes=(7, 1, 12)):
 def in_float64(task):
     plain = task.model
     return replace(task, model=lambda: plain().double(), prepare=lambda images: images.double() / 255)
-
-
-def trained(engine, clients, experiments, rounds=3):
-    """Experiments, each an algorithm with a seed, trained together."""
-    states = [algorithm.init(engine.initial_model(seed)) for algorithm, seed in experiments]
-    for t in range(1, rounds + 1):
-        works = [
-            begin_round(state, t, algorithm=algorithm, num_clients=clients.num_clients, seed=seed)
-            for state, (algorithm, seed) in zip(states, experiments, strict=True)
-        ]
-        results = engine.run(works)
-        states = [
-            end_round(state, work, result, algorithm=algorithm)[0]
-            for state, work, result, (algorithm, _) in zip(states, works, results, experiments, strict=True)
-        ]
-    return states
-
-
-def largest_difference(ours, theirs):
-    return max(
-        float((ours["weights"][name].cpu() - expected.cpu()).abs().max() / expected.cpu().abs().max())
-        for name, expected in theirs["weights"].items()
-    )
 
 
 @pytest.mark.parametrize("name", ["mnist-2nn", "mnist-cnn"])
@@ -205,53 +184,44 @@ class Refused:
             super().__init__()
             self.norm = nn.BatchNorm1d(FEATURES)
 
-    class Dropping(ToyNet):
-        def __init__(self):
-            super().__init__()
-            self.drop = nn.Dropout(0.5)
-
-    class Recurrent(ToyNet):
-        def __init__(self):
-            super().__init__()
-            self.memory = nn.LSTM(FEATURES, 3)
-
     class Mixing(ToyNet):
         def forward(self, x):
             return super().forward(x - x.mean(dim=0))
 
-    class Loose(ToyNet):
+    class Random(ToyNet):
         def forward(self, x):
-            return super().forward(x) @ self.output.weight.new_ones(CLASSES, CLASSES) + self.output.bias
+            return super().forward(nn.functional.dropout(x, 0.5, training=self.training))
 
-    class Tied(ToyNet):
+    class Recurrent(nn.Module):
         def __init__(self):
             super().__init__()
-            self.again = self.output
+            self.memory = nn.LSTM(FEATURES, CLASSES, batch_first=True)
+
+        def forward(self, x):
+            return self.memory(x.unsqueeze(1))[0][:, 0] * x.sum().item()
+
+    class Alpha(ToyNet):
+        def __init__(self):
+            super().__init__()
+            self.drop = nn.AlphaDropout(0.5)
 
     class Frozen(ToyNet):
         def __init__(self):
             super().__init__()
             self.output.bias.requires_grad_(False)
 
-    class OwnWeight(ToyNet):
-        def __init__(self):
-            super().__init__()
-            self.scale = nn.Parameter(torch.ones(1))
-
 
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
         (Refused.Normalised, r"layer 'norm', BatchNorm1d.*keeps state"),
-        (Refused.Dropping, r"layer 'drop', Dropout.*is random"),
-        (Refused.Recurrent, r"layer 'memory', LSTM.*no form over lanes"),
         (Refused.Mixing, "gives other outputs when several lanes share a batch"),
-        (Refused.Loose, "does not run on the examples of several lanes|gives other outputs"),
-        (Refused.Tied, "shares weights between layers"),
+        (Refused.Random, "does not run on the examples of several lanes|draws random numbers"),
+        (Refused.Recurrent, r"layer 'memory', LSTM.*no form over lanes.*nor by vmap"),
+        (Refused.Alpha, r"layer 'drop', AlphaDropout.*is random in a way"),
         (Refused.Frozen, "weight 'output.bias' is frozen"),
-        (Refused.OwnWeight, "layer 'OwnWeight', OwnWeight: has weights but no form over lanes"),
     ],
 )
-def test_what_cannot_be_folded_is_refused_by_name_with_the_engine_that_can(device, model, sentence):
+def test_what_cannot_be_run_over_lanes_is_refused_by_name_with_the_engine_that_can(device, model, sentence):
     with pytest.raises(ModelMisfit, match=rf"(?s){sentence}.*use engine='sequential'"):
         LanesEngine(Task(model, cross_entropy), toy_clients(), device=device)

@@ -113,8 +113,7 @@ class ModelProgram:
         """
         self._set_weights(weights)
         if self._drops:
-            name, gradient = self._mask_names
-            self.masks.begin_forward(name, gradient)
+            self.masks.begin_forward(*self._mask_names)
         with autocast(self.device):
             output = self.module(inputs)
         loss = self.task.mean_loss(self._exact(output), targets)
@@ -125,7 +124,7 @@ class ModelProgram:
             # A weight that the loss does not depend on has a zero gradient, rather than none.
             gradients[name] = torch.zeros_like(parameter) if gradient is None else gradient
         if self._drops:
-            gradient += 1
+            self._mask_names[1].add_(1)
         return loss.detach(), gradients
 
     def predict(self, inputs: Tensor) -> Any:  # noqa: ANN401 - a tensor, once the fit check has passed
