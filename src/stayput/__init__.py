@@ -13,7 +13,20 @@ from stayput._version import __version__
 
 if TYPE_CHECKING:
     from stayput import data, errors
-    from stayput.algorithms import CentralSgd, FedAvg, FedSgd, OneShotAveraging
+    from stayput.algorithms import (
+        CentralSgd,
+        FedAdagrad,
+        FedAdam,
+        FedAvg,
+        FedAvgM,
+        FedNova,
+        FedProx,
+        FedSgd,
+        FedYogi,
+        MimeLite,
+        OneShotAveraging,
+        Scaffold,
+    )
     from stayput.data import partitions
     from stayput.experiments.run import Run
     from stayput.experiments.sweep import Sweep, sweep
@@ -24,11 +37,19 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CentralSgd": "stayput.algorithms",
+    "FedAdagrad": "stayput.algorithms",
+    "FedAdam": "stayput.algorithms",
     "FedAvg": "stayput.algorithms",
+    "FedAvgM": "stayput.algorithms",
+    "FedNova": "stayput.algorithms",
+    "FedProx": "stayput.algorithms",
     "FedSgd": "stayput.algorithms",
+    "FedYogi": "stayput.algorithms",
     "Metric": "stayput.tasks.metrics",
+    "MimeLite": "stayput.algorithms",
     "OneShotAveraging": "stayput.algorithms",
     "Run": "stayput.experiments.run",
+    "Scaffold": "stayput.algorithms",
     "Sweep": "stayput.experiments.sweep",
     "Task": "stayput.tasks.task",
     "data": "stayput.data",
@@ -46,11 +67,19 @@ _MODULES = {"data", "errors", "losses", "metrics", "partitions"}
 
 __all__ = [
     "CentralSgd",
+    "FedAdagrad",
+    "FedAdam",
     "FedAvg",
+    "FedAvgM",
+    "FedNova",
+    "FedProx",
     "FedSgd",
+    "FedYogi",
     "Metric",
+    "MimeLite",
     "OneShotAveraging",
     "Run",
+    "Scaffold",
     "Sweep",
     "Task",
     "__version__",

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad_and_value, vmap
+from torch.func import functional_call, grad, grad_and_value, vmap
 
 from stayput.core.algorithm import ClientFacts
 from stayput.core.engine import ClientUpdate, RoundWork, summed
@@ -41,7 +41,10 @@ class StackedEngine:
             num_examples=torch.tensor(sizes),
             num_steps=torch.tensor([len(batches) for batches in lanes]),
         )
-        sent = _stacked(work.sent, len(lanes))
+        given = [work.given(client) for client in work.cohort.tolist()]
+        sent = {g: {n: torch.stack([one[g][n] for one in given]) for n in given[0][g]} for g in given[0]}
+        if work.program.full_gradient:
+            sent["full_gradient"] = self._full_gradients(work)
         local = vmap(lambda sent, facts: work.program.start(sent, ClientFacts(*facts)))(sent, _as_tuple(facts))
         losses: list[Tensor] = []
         for step in range(max(len(batches) for batches in lanes)):
@@ -62,16 +65,23 @@ class StackedEngine:
                 train_loss=float(mean_loss[lane]),
             )
 
-    def _step_of(self, work: RoundWork):
-        def loss_of(weights, x, y, mask):
-            losses = self._task.loss(functional_call(self._module, weights, (x,)), y)
-            return (losses * mask).sum() / mask.sum()
+    def _full_gradients(self, work: RoundWork):
+        """[lane, ...]: each client's whole data as one padded batch."""
+        lanes = [[self._clients.rows(client)] for client in work.cohort.tolist()]
+        x, y, mask, _ = self._step_batch(lanes, 0)
+        weights = _stacked({"weights": work.sent["weights"]}, len(lanes))["weights"]
+        return vmap(grad(self._loss_of))(weights, x, y, mask)
 
+    def _loss_of(self, weights, x, y, mask):
+        losses = self._task.loss(functional_call(self._module, weights, (x,)), y)
+        return (losses * mask).sum() / mask.sum()
+
+    def _step_of(self, work: RoundWork):
         def step(local, x, y, mask, facts):
             seen = []
 
             def gradient_at(weights):
-                gradient, loss = grad_and_value(loss_of)(weights, x, y, mask)
+                gradient, loss = grad_and_value(self._loss_of)(weights, x, y, mask)
                 seen.append(loss)
                 return gradient
 

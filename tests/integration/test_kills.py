@@ -13,14 +13,13 @@ SCRIPT = str(Path(__file__).parent / "toy_run.py")
 ROUNDS = 8
 
 
-def start(folder, *fail_point):
-    return subprocess.Popen(
-        [sys.executable, SCRIPT, str(folder), str(ROUNDS), *map(str, fail_point)], stdout=subprocess.PIPE, text=True
-    )
+def start(folder, *fail_point, algorithm="fed_avg"):
+    command = [sys.executable, SCRIPT, str(folder), str(ROUNDS), algorithm, *map(str, fail_point)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def finish(folder):
-    with start(folder) as process:
+def finish(folder, algorithm="fed_avg"):
+    with start(folder, algorithm=algorithm) as process:
         *_, sha = process.stdout.read().split()
         assert process.wait() == 0
     return sha
@@ -65,3 +64,24 @@ def test_killed_again_and_again(tmp_path, undisturbed):
             process.kill()
             process.wait()
     assert finish(folder) == undisturbed
+
+
+@pytest.fixture(scope="module")
+def undisturbed_scaffold(tmp_path_factory):
+    return finish(tmp_path_factory.mktemp("undisturbed") / "run", "scaffold")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fail_point", "count"),
+    [
+        ("half a row", 13),  # a client's second time, which must leave the first one's memory alone
+        ("half a row", 22),
+        ("before fsync", 23),
+    ],
+)
+def test_what_clients_keep_survives_a_kill_too(tmp_path, undisturbed_scaffold, fail_point, count):
+    with start(tmp_path / "run", fail_point, count, algorithm="scaffold") as process:
+        process.stdout.read()
+        assert process.wait() == -signal.SIGKILL, "the fail point was never reached"
+    assert finish(tmp_path / "run", "scaffold") == undisturbed_scaffold

@@ -1,6 +1,6 @@
 """A run of the toy task in a process of its own, for tests that kill it.
 
-usage: toy_run.py FOLDER ROUNDS [FAIL_POINT COUNT]
+usage: toy_run.py FOLDER ROUNDS ALGORITHM [FAIL_POINT COUNT]
 
 With a fail point the process kills itself, as `kill -9` would, when it comes there for the COUNT-th time.
 """
@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 import stayput as sp
-from stayput.runs import checkpoint, durable_files, run_writer
+from stayput.algorithms import ALGORITHMS
+from stayput.runs import checkpoint, client_memory, durable_files, run_writer
 from stayput.testing import toy_clients, toy_examples, toy_task
 
 
@@ -49,6 +50,10 @@ def half_a_file(path, content):
     path.with_name(f".{path.name}.{os.getpid()}.tmp").write_bytes(content)
 
 
+def half_a_row(file, content):
+    file.write(content)
+
+
 def half_a_line(path, line):
     with path.open("a") as file:
         file.write(line)
@@ -61,6 +66,8 @@ def plant(fail_point, count):
         checkpoint.write_whole = run_writer.write_whole = durable_files.write_whole = dying
     elif fail_point == "half a line":
         run_writer.append_line = death.half_way(durable_files.append_line, half_a_line)
+    elif fail_point == "half a row":
+        client_memory._write_whole = death.half_way(client_memory._write_whole, half_a_row)
     elif fail_point == "before rename":
         Path.replace = death.before(Path.replace)
     elif fail_point == "before fsync":
@@ -70,13 +77,13 @@ def plant(fail_point, count):
 
 
 def main():
-    folder, rounds = sys.argv[1], int(sys.argv[2])
-    if len(sys.argv) > 3:
-        plant(sys.argv[3], int(sys.argv[4]))
+    folder, rounds, algorithm = sys.argv[1], int(sys.argv[2]), ALGORITHMS[sys.argv[3]]
+    if len(sys.argv) > 4:
+        plant(sys.argv[4], int(sys.argv[5]))
     run = sp.train(
         toy_task(),
         toy_clients((9, 4, 12, 6)),
-        sp.FedAvg(client_fraction=0.5, local_epochs=2, batch_size=4, learning_rate=0.2),
+        algorithm(client_fraction=0.5, local_epochs=2, batch_size=4, learning_rate=0.2),
         rounds=rounds,
         test=toy_examples(60, seed=3),
         folder=folder,

@@ -70,6 +70,48 @@ UpdatesPerRound = Annotated[
     int | None,
     typer.Option(help="central_sgd only: minibatch updates in a round (default 1).", rich_help_panel=ALGORITHM),
 ]
+ServerLearningRate = Annotated[
+    float | None,
+    typer.Option(
+        help="η of the server's step: fed_avg_m, scaffold, and the adaptive fed_adagrad, fed_adam, fed_yogi "
+        "(default 1.0; fed_adagrad: 0.01, fed_adam: 0.01, fed_yogi: 0.01).",
+        rich_help_panel=ALGORITHM,
+    ),
+]
+Momentum = Annotated[
+    float | None,
+    typer.Option(
+        help="β: the server's in fed_avg_m, the one every client steps with in mime_lite (default 0.9).",
+        rich_help_panel=ALGORITHM,
+    ),
+]
+Beta1 = Annotated[
+    float | None,
+    typer.Option(
+        help="β1 of the adaptive algorithms, the share of the mean direction that is kept "
+        "(default 0.9; fed_adagrad: 0.0).",
+        rich_help_panel=ALGORITHM,
+    ),
+]
+Beta2 = Annotated[
+    float | None,
+    typer.Option(
+        help="β2 of fed_adam and fed_yogi, the share of the squared moves that is kept (default 0.99).",
+        rich_help_panel=ALGORITHM,
+    ),
+]
+Tau = Annotated[
+    float | None,
+    typer.Option(
+        help="τ of the adaptive algorithms: the smaller, the more adaptive (default 0.001).", rich_help_panel=ALGORITHM
+    ),
+]
+Mu = Annotated[
+    float | None,
+    typer.Option(
+        help="fed_prox only: μ, the pull towards the server's model (default 0.01).", rich_help_panel=ALGORITHM
+    ),
+]
 
 Partition = Annotated[
     str | None,

@@ -28,6 +28,12 @@ OF_ALGORITHM = (
     "learning_rate",
     "learning_rate_decay",
     "updates_per_round",
+    "server_learning_rate",
+    "momentum",
+    "beta1",
+    "beta2",
+    "tau",
+    "mu",
 )
 OF_PARTITION = ("num_clients", "shards_per_client", "alpha", "key")
 OF_SPEC = (
@@ -74,6 +80,12 @@ SETTINGS: Mapping[str, Kind] = {
     "learning_rate": NUMBER,
     "learning_rate_decay": NUMBER,
     "updates_per_round": WHOLE,
+    "server_learning_rate": NUMBER,
+    "momentum": NUMBER,
+    "beta1": NUMBER,
+    "beta2": NUMBER,
+    "tau": NUMBER,
+    "mu": NUMBER,
     "partition": TEXT,
     "num_clients": WHOLE,
     "shards_per_client": WHOLE,

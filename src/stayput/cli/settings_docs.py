@@ -34,7 +34,10 @@ def summary_of(settings_class: type[Any]) -> str:
 
 def setting_docs(settings_class: type[Any]) -> list[SettingDoc]:
     """Its settings, in order."""
-    docs = dict(_docstrings_of_fields(settings_class))
+    docs: dict[str, str] = {}
+    for known in reversed(settings_class.__mro__):  # a setting may be another class's, as FedProx has FedAvg's
+        if dataclasses.is_dataclass(known):
+            docs.update(_docstrings_of_fields(known))
     return [
         SettingDoc(field.name, _plain_default(field), " ".join(docs.get(field.name, "").split()))
         for field in dataclasses.fields(settings_class)

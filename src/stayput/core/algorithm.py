@@ -52,6 +52,13 @@ class ClientProgram:
     """One minibatch. The local state holds the current weights in its group "weights"."""
     finish: Callable[[Groups, Groups, ClientFacts], Groups]
     """From what was sent and the final local state to the update that goes back."""
+    full_gradient: bool = False
+    """Whether the client first takes ∇F_k(w_t), the gradient of its mean loss over all its data at the model it was
+    sent: `start` and `finish` find it in the group "full_gradient" of `sent`."""
+    memory: Callable[[Groups], Tensors] | None = None
+    """From what was sent to tensors like those that the client keeps from one round it takes part in to the next; they
+    begin as zeros. `start` and `finish` find them in the group "memory" of `sent`, and `finish` returns them as they
+    are now in the group "memory" of the update, which stays at the client: whoever runs the program takes it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,9 @@ class Algorithm:
     client: ClientProgram
     server_update: Callable[[Groups, Groups], Groups]
     """The next state, from the state and the mean of the updates, weighted with n_k / m_t."""
+    over_population: tuple[str, ...] = ()
+    """Groups of the update whose mean is over all clients, weighted with n_k / n: who was not in the cohort changed
+    nothing, and adds zeros. For what the server keeps of clients' memories."""
     pools_clients: bool = False
     """The data is pooled into one place first: not federated, but the baseline federated learning is held to."""
     only_rounds: int | None = None

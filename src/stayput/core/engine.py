@@ -3,10 +3,12 @@
 An engine decides how: one client after another, hundreds stacked into one tensor program, or spread over machines.
 It is made for one task and one population, and keeps the data where it computes. It trains each client as
 
-    local = program.start(sent, facts)
+    given = work.given(client)              # what was sent; and the client's memory, where the program has one
+    given["full_gradient"] = ∇F_k(w_t)      # where the program asks for it
+    local = program.start(given, facts)
     for each minibatch:                     # in the order of `core.local_work.passes`
         local = program.step(local, gradient_at, facts)
-    update = program.finish(sent, local, facts)
+    update = program.finish(given, local, facts)
 
 and all engines agree: bit for bit where the arithmetic is the same, within a stated tolerance elsewhere.
 """
@@ -14,14 +16,24 @@ and all engines agree: bit for bit where the arithmetic is the same, within a st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
+
+import torch
 
 from stayput.core.algorithm import ClientProgram
 from stayput.core.local_work import LocalPlan
 from stayput.core.seeds import Indices
-from stayput.core.tensors import Groups, all_finite
+from stayput.core.tensors import MEMORY, Groups, Tensors, all_finite
 from stayput.core.weighted_sum import WeightedSum
+
+
+class KeptByClients(Protocol):
+    """What clients keep from round to round, by the client's number. A dict is such a thing."""
+
+    def get(self, client: int, /) -> Tensors | None:
+        """A client's, or None if it keeps nothing yet."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +49,20 @@ class RoundWork:
     sent: Groups
     """What every client of the cohort is sent."""
     program: ClientProgram
+    memory: KeptByClients = field(default_factory=dict[int, Tensors])
+    """What clients keep, where the program has such a thing; who has nothing yet begins with zeros."""
     following: Callable[[], tuple[Indices, LocalPlan]] | None = None
     """The cohort and the plan of the round after this one, if there is one: an engine may prepare it ahead."""
+
+    def given(self, client: int) -> dict[str, Tensors]:
+        """What a client's program is given: what was sent, and the client's memory if it has one."""
+        if self.program.memory is None:
+            return dict(self.sent)
+        fresh = self.program.memory(self.sent)
+        kept = self.memory.get(client)
+        if kept is None:
+            return {**self.sent, MEMORY: {name: torch.zeros_like(tensor) for name, tensor in fresh.items()}}
+        return {**self.sent, MEMORY: {name: kept[name].to(tensor.device) for name, tensor in fresh.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +92,25 @@ class CohortResult:
     train_losses: Sequence[float]
     finite: Sequence[bool]
     """Whether every number in a client's update is finite, as far as the engine looked."""
+    memory: Mapping[int, Tensors] = field(default_factory=dict)
+    """What clients keep now, by client, where the program has such a thing."""
 
 
 def summed(work: RoundWork, updates: Iterable[ClientUpdate]) -> CohortResult:
     """The cohort's result from its clients' updates, whatever order they come in."""
     total = WeightedSum(work.cohort)
     reports = []
+    memory: dict[int, Tensors] = {}
     for update in updates:
-        total.add(update.client, update.update, weight=update.num_examples)  # n_k
         finite = all_finite(update.update)
+        if work.program.memory is not None:
+            memory[update.client] = update.update[MEMORY]
+        leaving = {group: tensors for group, tensors in update.update.items() if group != MEMORY}
+        total.add(update.client, leaving, weight=update.num_examples)  # n_k
         reports.append((update.client, update.num_examples, update.num_steps, update.train_loss, finite))
     reports.sort()  # by client
     _, num_examples, num_steps, losses, finite_updates = zip(*reports, strict=True)
-    return CohortResult(total.mean(), num_examples, num_steps, losses, finite_updates)
+    return CohortResult(total.mean(), num_examples, num_steps, losses, finite_updates, memory)
 
 
 class Engine(Protocol):

@@ -12,12 +12,12 @@ import numpy as np
 
 from stayput.core.algorithm import Algorithm
 from stayput.core.cohort import choose_cohort
-from stayput.core.engine import CohortResult, Engine, RoundWork
+from stayput.core.engine import CohortResult, Engine, KeptByClients, RoundWork
 from stayput.core.history import RoundReport
 from stayput.core.local_work import LocalPlan
 from stayput.core.seeds import Indices
 from stayput.core.tensors import Groups, all_finite
-from stayput.errors import TrainingDiverged
+from stayput.errors import InvalidSetting, TrainingDiverged
 
 
 def run_round(
@@ -29,7 +29,15 @@ def run_round(
     return end_round(state, work, result, algorithm=algorithm)
 
 
-def begin_round(state: Groups, round_number: int, *, algorithm: Algorithm, num_clients: int, seed: int) -> RoundWork:
+def begin_round(
+    state: Groups,
+    round_number: int,
+    *,
+    algorithm: Algorithm,
+    num_clients: int,
+    seed: int,
+    memory: KeptByClients | None = None,
+) -> RoundWork:
     """Choose the cohort, and decide what it is sent and asked to do."""
     # S_t <- random set of m = max(C·K, 1) clients
 
@@ -39,18 +47,19 @@ def begin_round(state: Groups, round_number: int, *, algorithm: Algorithm, num_c
     cohort, plan = asked(round_number)
     following = partial(asked, round_number + 1)
     return RoundWork(
-        round_number, seed, cohort, plan, algorithm.broadcast(state), algorithm.client, following=following
+        round_number, seed, cohort, plan, algorithm.broadcast(state), algorithm.client, memory or {}, following
     )
 
 
 def end_round(
-    state: Groups, work: RoundWork, result: CohortResult, *, algorithm: Algorithm
+    state: Groups, work: RoundWork, result: CohortResult, *, algorithm: Algorithm, num_examples: int | None = None
 ) -> tuple[Groups, RoundReport]:
-    """The server's next state, and the report."""
+    """The server's next state, and the report. `num_examples` is n, for algorithms with means over all clients."""
     _refuse_if_diverged(work, result)
-    # w_{t+1} <- sum over k in S_t of n_k/m_t · w_{t+1}^k, in the form w_t + sum of n_k/m_t · (w_{t+1}^k - w_t)
-    new_state = algorithm.server_update(state, result.mean)
     m_t = sum(result.num_examples)
+    mean = result.mean if not algorithm.over_population else _over_all(result.mean, algorithm, m_t, num_examples)
+    # w_{t+1} <- sum over k in S_t of n_k/m_t · w_{t+1}^k, in the form w_t + sum of n_k/m_t · (w_{t+1}^k - w_t)
+    new_state = algorithm.server_update(state, mean)
     return new_state, RoundReport(
         round_number=work.round_number,
         cohort_size=len(work.cohort),
@@ -59,6 +68,20 @@ def end_round(
         learning_rate=work.plan.learning_rate,
         train_loss=float(np.dot(result.train_losses, result.num_examples)) / m_t,
     )
+
+
+def _over_all(mean: Groups, algorithm: Algorithm, cohort_examples: int, num_examples: int | None) -> Groups:
+    """The mean, some groups of it over all clients: Σ n_k/n is m_t/n · Σ n_k/m_t, since others add zeros."""
+    if num_examples is None:
+        raise InvalidSetting(
+            f"num_examples=None: {algorithm.name} takes means over all clients (pass n, the examples of all of them)"
+        )
+    return {
+        group: {name: tensor * (cohort_examples / num_examples) for name, tensor in tensors.items()}
+        if group in algorithm.over_population
+        else tensors
+        for group, tensors in mean.items()
+    }
 
 
 def _refuse_if_diverged(work: RoundWork, result: CohortResult) -> None:

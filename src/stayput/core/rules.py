@@ -26,6 +26,18 @@ def require_positive(name: str, value: float, way_out: str) -> None:
         raise InvalidSetting(f"{name}={value!r}: must be a positive number ({way_out})")
 
 
+def require_at_least_zero(name: str, value: float, way_out: str) -> None:
+    """Refuse what is not a finite number of at least 0."""
+    if not _is_number(value) or value < 0 or math.isinf(value):
+        raise InvalidSetting(f"{name}={value!r}: must be a number of at least 0 ({way_out})")
+
+
+def require_below_one(name: str, value: float, way_out: str) -> None:
+    """Refuse what is not in [0, 1): a share that is kept, of which something must be new."""
+    if not _is_number(value) or not 0 <= value < 1:
+        raise InvalidSetting(f"{name}={value!r}: must be at least 0 and less than 1 ({way_out})")
+
+
 def require_count(name: str, value: object, way_out: str, *, least: int = 1) -> None:
     """Refuse what is not a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:

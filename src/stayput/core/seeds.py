@@ -39,6 +39,7 @@ class Purpose(StrEnum):
     INITIAL_WEIGHTS = "initial weights"
     LOCAL_TRAINING = "local training"
     DROPOUT = "dropout"
+    FULL_GRADIENT = "full gradient"
     PARTITION = "partition"
     TOY_DATA = "toy data"
     AUGMENTATION = "augmentation"

@@ -20,6 +20,11 @@ WEIGHTS = "weights"
 """The group of the model's trainable parameters, w in the paper."""
 BUFFERS = "buffers"
 """The group of what a model keeps beside its weights (BatchNorm's running statistics); engines carry it along."""
+FULL_GRADIENT = "full_gradient"
+"""The group of ∇F_k(w_t), for client programs that ask for it."""
+MEMORY = "memory"
+"""The group of what a client keeps from round to round, for client programs that have such a thing. It never leaves
+the client."""
 
 
 def descend(weights: Tensors, gradients: Tensors, learning_rate: float | Tensor) -> dict[str, Tensor]:
@@ -29,11 +34,18 @@ def descend(weights: Tensors, gradients: Tensors, learning_rate: float | Tensor)
     fifth of a small model's training time. Lanes, with a tensor of rates, get new tensors.
     """
     if isinstance(learning_rate, Tensor):  # one rate per lane: it broadcasts, where `alpha` must be a number
-        return {name: weight - learning_rate * gradients[name] for name, weight in weights.items()}
+        return {name: weight - per_lane(learning_rate, weight) * gradients[name] for name, weight in weights.items()}
     return {
         name: torch.sub(weight, gradients[name], alpha=learning_rate, out=gradients[name])
         for name, weight in weights.items()
     }
+
+
+def per_lane(fact: float | Tensor, like: Tensor) -> float | Tensor:
+    """A fact as a factor for a tensor: a number, or one per lane laid along the first dimension of stacked lanes."""
+    if not isinstance(fact, Tensor):
+        return fact
+    return fact.to(like.dtype).reshape(-1, *[1] * (like.dim() - 1)) if fact.dim() else fact.to(like.dtype)
 
 
 def difference(minuend: Groups, subtrahend: Groups) -> dict[str, dict[str, Tensor]]:

@@ -24,6 +24,8 @@ LEVELS = 2**16
 """Different values of the bits that decide; p is rounded to a multiple of 1 / LEVELS."""
 CALLS = 2**16
 """Dropouts of one forward pass that can be told apart."""
+FULL_GRADIENT = 2**32
+"""Gradients are counted from 0 while a client trains, and from here in the full gradient that some programs ask for."""
 
 
 def stream_name(seed: int, round_number: int, client: int) -> tuple[int, int, int, int]:

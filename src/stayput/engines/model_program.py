@@ -95,11 +95,11 @@ class ModelProgram:
         for name, buffer in model.get(BUFFERS, {}).items():
             self._buffers[name].copy_(buffer)
 
-    def begin_client(self, seed: int, round_number: int, client: int) -> None:
+    def begin_client(self, seed: int, round_number: int, client: int, *, first_gradient: int = 0) -> None:
         """Name the dropout masks of the gradients to come."""
         if self._drops:
             name = torch.tensor([stream_name(seed, round_number, client)], device=self.device)
-            self._mask_names = name, torch.zeros(1, dtype=torch.int64, device=self.device)
+            self._mask_names = name, torch.tensor([first_gradient], device=self.device)
 
     def buffers(self) -> dict[str, Tensor]:
         """A copy of the module's buffers as they are now."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,8 +17,9 @@ from stayput.core.algorithm import ClientFacts
 from stayput.core.engine import ClientUpdate, CohortResult, RoundWork, summed
 from stayput.core.local_work import passes
 from stayput.core.seeds import Purpose, torch_stream
-from stayput.core.tensors import BUFFERS, Groups, Tensors
+from stayput.core.tensors import BUFFERS, FULL_GRADIENT, WEIGHTS, Groups, Tensors
 from stayput.data.federated_data import Examples, FederatedData
+from stayput.engines import masks
 from stayput.engines.model_program import AugmentationStreams, ModelProgram, PlacedExamples, minibatches
 from stayput.errors import ModelMisfit
 from stayput.tasks.task import Task
@@ -55,9 +57,12 @@ class SequentialEngine:
         num_steps = work.plan.num_steps(len(rows))
         facts = ClientFacts(work.plan.learning_rate, len(rows), num_steps)
         losses: list[Tensor] = []
+        given = work.given(client)
+        if work.program.full_gradient:
+            given[FULL_GRADIENT] = self._full_gradient(client, work)
         self._program.load(work.sent, training=True)
         self._program.begin_client(work.seed, work.round_number, client)
-        local = work.program.start(work.sent, facts)
+        local = work.program.start(given, facts)
         with torch_stream(
             work.seed,
             Purpose.LOCAL_TRAINING,
@@ -81,10 +86,28 @@ class SequentialEngine:
         return ClientUpdate(
             client=client,
             num_examples=len(rows),
-            update=work.program.finish(work.sent, local, facts),
+            update=work.program.finish(given, local, facts),
             num_steps=num_steps,
             train_loss=float(torch.stack(losses).mean()),
         )
+
+    def _full_gradient(self, client: int, work: RoundWork) -> Tensors:
+        """∇F_k(w_t): minibatches in stored order, each weighted with its share of the client's examples."""
+        rows = self._clients.rows(client)
+        self._program.load(work.sent, training=True)
+        self._program.begin_client(work.seed, work.round_number, client, first_gradient=masks.FULL_GRADIENT)
+        total: dict[str, Tensor] = {}
+        order = np.arange(len(rows), dtype=np.int64)
+        with torch_stream(
+            work.seed, Purpose.FULL_GRADIENT, round_number=work.round_number, client=client, device=self._program.device
+        ):
+            for inputs, targets in minibatches(self._data, rows, order, work.plan.batch_length(len(rows))):
+                with _said_where(work, client, inputs):
+                    _, gradient = self._program.loss_and_gradient(work.sent[WEIGHTS], inputs, targets)
+                share = len(inputs) / len(rows)
+                for name, part in gradient.items():
+                    total[name] = part.mul_(share) if name not in total else total[name].add_(part, alpha=share)
+        return total
 
 
 @contextmanager

@@ -21,10 +21,21 @@ from multiprocessing.context import ForkProcess
 import torch
 
 from stayput.core.algorithm import ClientProgram
-from stayput.core.engine import ClientUpdate, RoundWork
-from stayput.core.tensors import Groups
+from stayput.core.engine import ClientUpdate, KeptByClients, RoundWork
+from stayput.core.tensors import MEMORY, Groups, Tensors
 from stayput.engines.sequential import SequentialEngine
-from stayput.engines.worker_process import Done, Failed, Inheritance, Job, Layout, live, raise_again, view_of, write
+from stayput.engines.worker_process import (
+    Done,
+    Failed,
+    Inheritance,
+    Job,
+    Layout,
+    live,
+    packed,
+    raise_again,
+    view_of,
+    write,
+)
 from stayput.errors import TrainingError
 
 DEATHS_ALLOWED = 3
@@ -41,13 +52,13 @@ class Worker:
     """Where its updates go, in turn: while one is read, it trains the next client."""
     at_work_on: tuple[int, Job] | None = None
 
-    def begin(self, member: int, job: Job) -> None:
-        """Give it a client."""
+    def begin(self, member: int, job: Job, kept: Tensors | None) -> None:
+        """Give it a client, with what the client keeps."""
         self.slots = self.slots[::-1]
         job = job._replace(slot=self.slots[0])
         self.at_work_on = (member, job)
         with suppress(OSError):  # it is dead; whoever waits for its answer finds out
-            self.link.send(job)
+            self.link.send(job if kept is None else job._replace(memory=packed({MEMORY: kept})))
 
     def answer(self) -> tuple[Done | Failed, torch.Tensor | None]:
         """What it says of its client, with the update's bytes if they are not in its slot."""
@@ -122,12 +133,17 @@ class WorkerPool:
         program = self.programs.index(work.program)
         return Job(work.round_number, work.seed, client, work.plan, program, sent, slot=0)
 
-    def train(self, queue: Sequence[tuple[int, Job]]) -> Iterator[tuple[int, ClientUpdate]]:
-        """Train clients, and yield their updates as they come, each with the number that came with its job."""
+    def train(
+        self, queue: Sequence[tuple[int, Job]], memories: Sequence[KeptByClients]
+    ) -> Iterator[tuple[int, ClientUpdate]]:
+        """Train clients, and yield their updates as they come, each with the number that came with its job.
+
+        That number is also the position of what the job's client keeps, in `memories`.
+        """
         waiting = deque(queue)
         deaths: Counter[tuple[int, int]] = Counter()
         self._remove_the_dead()
-        self._hand_out(waiting)
+        self._hand_out(waiting, memories)
         while busy := [worker for worker in self._workers if worker.at_work_on is not None]:
             ready = wait([worker.link for worker in busy])
             for worker in busy:
@@ -144,18 +160,19 @@ class WorkerPool:
                 worker.at_work_on = None
                 if isinstance(answer, Failed):
                     raise_again(answer)
-                self._hand_out(waiting)  # first, so that it need not wait for what is done with this one
+                self._hand_out(waiting, memories)  # first, so that it need not wait for what is done with this one
                 yield member, self._update(job, answer, rest)
-            self._hand_out(waiting)
+            self._hand_out(waiting, memories)
 
-    def _hand_out(self, waiting: deque[tuple[int, Job]]) -> None:
+    def _hand_out(self, waiting: deque[tuple[int, Job]], memories: Sequence[KeptByClients]) -> None:
         while waiting:
             free = next((worker for worker in self._workers if worker.at_work_on is None), None)
             if free is None:
                 if not self._slots:
                     return
                 free = self._start()
-            free.begin(*waiting.popleft())
+            member, job = waiting.popleft()
+            free.begin(member, job, memories[member].get(job.client))
 
     def _update(self, job: Job, done: Done, memory: torch.Tensor | None) -> ClientUpdate:
         places = view_of(self._shared.memory[job.slot :] if memory is None else memory, done.update)

@@ -36,7 +36,7 @@ from torch import Tensor
 from stayput.core.algorithm import ClientProgram
 from stayput.core.engine import ClientUpdate, RoundWork
 from stayput.core.local_work import LocalPlan
-from stayput.core.tensors import Groups
+from stayput.core.tensors import MEMORY, Groups
 from stayput.engines.sequential import SequentialEngine
 from stayput.errors import InvalidSetting, StayputError, TrainingError
 
@@ -69,6 +69,8 @@ class Job(NamedTuple):
     sent: Layout
     slot: int
     """The first byte of the memory that the update goes to."""
+    memory: tuple[Layout, bytes] | None = None
+    """What the client keeps from round to round, where the program has such a thing and the client has it already."""
 
 
 class Done(NamedTuple):
@@ -128,6 +130,20 @@ def write(groups: Groups, memory: Tensor, layout: Layout) -> None:
     for group, tensors in view_of(memory, layout).items():
         for name, tensor in tensors.items():
             tensor.copy_(groups[group][name].detach())
+
+
+def packed(groups: Groups) -> tuple[Layout, bytes]:
+    """Tensors as bytes, and where in them each lies."""
+    layout, num_bytes = layout_of(groups)
+    memory = torch.empty(num_bytes, dtype=torch.uint8)
+    write(groups, memory, layout)
+    return layout, memory.numpy().tobytes()
+
+
+def unpacked(layout: Layout, content: bytes) -> dict[str, Tensor]:
+    """The tensors of the group "memory", in memory of their own, which is aligned as torch aligns it."""
+    views = view_of(torch.frombuffer(bytearray(content), dtype=torch.uint8), layout)
+    return {name: tensor.clone() for name, tensor in views[MEMORY].items()}
 
 
 def _tensor_at(memory: Tensor, place: Place) -> Tensor:
@@ -218,6 +234,7 @@ def _trained(inheritance: Inheritance, job: Job) -> ClientUpdate:
         job.plan,
         view_of(inheritance.memory, job.sent),
         inheritance.programs[job.program],
+        {} if job.memory is None else {job.client: unpacked(*job.memory)},
     )
     (update,) = inheritance.engine.train(work)
     return update

@@ -108,7 +108,7 @@ class WorkersEngine:
         """The updates of all clients of all works, each with the number of its work."""
         pool = self._take_pool(works)
         try:
-            yield from pool.train(self._queue(works, pool))
+            yield from pool.train(self._queue(works, pool), [work.memory for work in works])
         finally:
             # A round that was given up leaves workers at work on what nobody wants; and while this round was under
             # way another one may have begun, with a pool of its own.

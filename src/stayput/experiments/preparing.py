@@ -114,9 +114,8 @@ def opened(
         else:
             writer = RunWriter.create(folder, spec, environment, _label_counts(parts.clients))
         stack.enter_context(writer)
-    num_clients = parts.clients.num_clients
     return RunInProgress(
-        spec, parts.algorithm, engine, num_clients, progress=progress, writer=writer, on_round=on_round
+        spec, parts.algorithm, engine, parts.clients, progress=progress, writer=writer, on_round=on_round
     )
 
 

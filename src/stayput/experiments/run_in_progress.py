@@ -15,7 +15,10 @@ from stayput.core.engine import CohortResult, Engine, RoundWork
 from stayput.core.history import History, RoundReport
 from stayput.core.round import begin_round, end_round
 from stayput.core.tensors import Groups
+from stayput.data.federated_data import FederatedData
 from stayput.errors import TrainingDiverged
+from stayput.runs.client_memory import ClientMemory
+from stayput.runs.run_folder import RunFolder
 from stayput.runs.run_writer import RunWriter
 from stayput.runs.spec import RunSpec
 
@@ -39,17 +42,18 @@ class RunInProgress:
         spec: RunSpec,
         algorithm: Algorithm,
         engine: Engine,
-        num_clients: int,
+        clients: FederatedData,
         *,
         progress: Progress | None = None,
         writer: RunWriter | None = None,
         on_round: OnRound | None = None,
     ) -> None:
         self.spec, self.writer = spec, writer
-        self._algorithm, self._engine, self._num_clients, self._on_round = algorithm, engine, num_clients, on_round
+        self._algorithm, self._engine, self._clients, self._on_round = algorithm, engine, clients, on_round
         self._checkpointed: int | None = None
         self.diverged: TrainingDiverged | None = None
         self.progress = progress or Progress(algorithm.init(engine.initial_model(spec.seed)))
+        self._memory = self._open_memory(anew=progress is None)
 
     def begin(self) -> None:
         """Evaluate the initial model, which is round 0; a run that goes on has done so."""
@@ -63,14 +67,20 @@ class RunInProgress:
             self.progress.state,
             self.progress.history.last_round + 1,
             algorithm=self._algorithm,
-            num_clients=self._num_clients,
+            num_clients=self._clients.num_clients,
             seed=self.spec.seed,
+            memory=self._memory,
         )
 
     def take(self, work: RoundWork, result: CohortResult, seconds: float) -> None:
         """Finish a round with what its cohort learned."""
-        state, report = end_round(self.progress.state, work, result, algorithm=self._algorithm)
+        state, report = end_round(
+            self.progress.state, work, result, algorithm=self._algorithm, num_examples=self._clients.num_examples
+        )
         number = work.round_number
+        if self._memory is not None:
+            for client, kept in result.memory.items():
+                self._memory.put(client, kept, round_number=number)
         evaluate = number % self.spec.evaluate_every == 0 or number == self.spec.rounds
         self._finish(replace(report, seconds=seconds), state, evaluate=evaluate)
         if number % self.spec.checkpoint_every == 0:
@@ -80,7 +90,11 @@ class RunInProgress:
         """Keep the rounds that are finished, if the run has a folder."""
         number = self.progress.history.last_round
         if self.writer is not None and self.progress.history.reports and self._checkpointed != number:
+            if self._memory is not None:
+                self._memory.flush()
             self.writer.add_checkpoint(number, self.progress.state)
+            if self._memory is not None:
+                self._memory.protect(number)
             self._checkpointed = number
 
     @property
@@ -93,6 +107,21 @@ class RunInProgress:
             return False
         curve = history.curve(self.spec.metric, higher_is_better=self.spec.higher_is_better())
         return curve.rounds_to(self.spec.target) is not None
+
+    def _open_memory(self, *, anew: bool) -> ClientMemory | None:
+        """What clients keep from round to round, if the algorithm has them keep anything."""
+        program = self._algorithm.client
+        if program.memory is None:
+            return None
+        like, num_clients = program.memory(self._algorithm.broadcast(self.progress.state)), self._clients.num_clients
+        if self.writer is None:
+            return ClientMemory.without_folder(like, num_clients)
+        if anew:
+            keep = self.spec.keep_checkpoints
+            return ClientMemory.create(self.writer.path, like, num_clients, keep_checkpoints=keep)
+        last = self.progress.history.last_round
+        there = sorted(number for number in RunFolder(self.writer.path).checkpoint_paths() if number <= last)
+        return ClientMemory.reopen(self.writer.path, like, num_clients, checkpoints=there)
 
     def _finish(self, report: RoundReport, state: Groups, *, evaluate: bool) -> None:
         if evaluate:

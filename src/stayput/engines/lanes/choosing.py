@@ -73,7 +73,8 @@ def _refuse_different_outputs(model: ModelOverLanes, program: ModelProgram, data
     share_LB = torch.ones(2, TRIAL_EXAMPLES, dtype=program.dtype, device=program.device)
     program.module.train()
     try:
-        ours = model.outputs(_stacked(models), Minibatches(inputs, targets, share_LB, names, gradient_L)).detach()
+        minibatches = Minibatches(inputs, targets, share_LB[:, 0], share_LB, names, gradient_L)
+        ours = model.outputs(_stacked(models), minibatches).detach()
     except Exception as error:
         sentence = " ".join(str(error).split())
         raise cannot(

@@ -7,13 +7,16 @@ would make NaN of infinity, but left out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
 from stayput.core.engine import CohortResult
-from stayput.core.tensors import flatten, unflatten
+from stayput.core.tensors import MEMORY, flatten, unflatten
 from stayput.engines.lanes.execution import Finished
 from stayput.engines.lanes.jobs import Job
+from stayput.engines.lanes.programs import StackedGroups
 
 
 class CohortSums:
@@ -25,6 +28,7 @@ class CohortSums:
         self._losses: list[Tensor] = []
         self._finite: list[Tensor] = []
         self._totals: dict[str, Tensor] = {}
+        self._memories: list[dict[int, dict[str, Tensor]]] = [{} for _ in range(num_members)]
 
     def add(self, done: Finished) -> None:
         """Add finished clients."""
@@ -33,7 +37,8 @@ class CohortSums:
         shares[done.members_J, clients] = done.examples_J.to(torch.float64)  # n_k
         update = {name: tensor.flatten(start_dim=1) for name, tensor in flatten(done.update).items()}
         finite = torch.stack([tensor.isfinite().all(dim=1) for tensor in update.values()]).all(dim=0)
-        for name, tensor in flatten(done.update).items():
+        self._remember(done)
+        for name, tensor in flatten(_leaving(done.update)).items():
             # A client that diverged counts nothing here and is reported: its experiment ends.
             safe = torch.where(finite[:, None], update[name], 0).to(torch.float64)
             total = (shares @ safe).reshape(self._num_members, *tensor.shape[1:])
@@ -41,6 +46,13 @@ class CohortSums:
         self._jobs.extend(done.jobs)
         self._losses.append(done.losses_J)
         self._finite.append(finite)
+
+    def _remember(self, done: Finished) -> None:
+        """What stays at the clients."""
+        if MEMORY in done.update:
+            for index, job in enumerate(done.jobs):
+                kept = {name: stacked[index].clone() for name, stacked in done.update[MEMORY].items()}
+                self._memories[job.member][job.client] = kept
 
     def results(self) -> list[CohortResult | None]:
         """The mean of each experiment, and its reports in the order of its cohort; none for one without clients."""
@@ -60,5 +72,13 @@ class CohortSums:
                 continue
             _, num_examples, num_steps, train_losses, finites = zip(*sorted(unordered), strict=True)
             mean = unflatten({name: stacked[member] for name, stacked in means.items()})
-            results.append(CohortResult(mean, num_examples, num_steps, train_losses, finites))
+            results.append(
+                CohortResult(
+                    mean, num_examples, num_steps, train_losses, finites, self._memories[member]
+                )
+            )
         return results
+
+
+def _leaving(update: StackedGroups) -> dict[str, Mapping[str, Tensor]]:
+    return {group: tensors for group, tensors in update.items() if group != MEMORY}

@@ -14,18 +14,18 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
-from torch import Tensor
 
 from stayput.algorithms.local_sgd import LOCAL_SGD
 from stayput.core.engine import ClientUpdate, CohortResult, RoundWork
-from stayput.core.tensors import Groups, Tensors, flatten, unflatten
+from stayput.core.tensors import WEIGHTS, Groups, Tensors, flatten, unflatten
 from stayput.data.federated_data import Examples, FederatedData
 from stayput.engines.lanes.choosing import choice_of_model
 from stayput.engines.lanes.cohort_sums import CohortSums
-from stayput.engines.lanes.execution import Finished, Given, execute
-from stayput.engines.lanes.jobs import Job, Outline
-from stayput.engines.lanes.programs import FusedSgd, LaneProgram, MappedProgram, StackedGroups
-from stayput.engines.lanes.round_plan import Part, PartKey, plan_round
+from stayput.engines.lanes.execution import Finished, execute
+from stayput.engines.lanes.given import Given
+from stayput.engines.lanes.jobs import Outline
+from stayput.engines.lanes.programs import FullGradient, FusedSgd, LaneProgram, MappedProgram
+from stayput.engines.lanes.round_plan import Part, PartKey, full_pass, plan_round
 from stayput.engines.lanes.stepping import Lanes
 from stayput.engines.model_program import ModelProgram, PlacedExamples
 from stayput.tasks.task import Task
@@ -99,8 +99,10 @@ class LanesEngine:
         parts = self._plan([_outline(work) for work in works])
         useful = taken = 0
         for part in parts:
-            lanes = self._lanes_for(part, works)
-            execute(part, lanes, _given(works, {job.member for job in part.jobs}), finished)
+            given = Given(works, {job.member for job in part.jobs})
+            if part.key[0].full_gradient:
+                self._add_full_gradients(part, works, given)
+            execute(part, self._lanes_for(part, works), given, finished)
             useful, taken = useful + part.schedule.useful_steps, taken + part.schedule.lane_steps
         self.occupancy = useful / taken
         self._plan_ahead(works)
@@ -132,24 +134,27 @@ class LanesEngine:
         wanted = num_jobs if self._max_lanes is None else min(num_jobs, self._max_lanes)
         return wanted if kept is None else max(wanted, kept.capacity)
 
+    def _add_full_gradients(self, part: Part, works: Sequence[RoundWork], given: Given) -> None:
+        program = FullGradient(self._model, works[part.jobs[0].member].sent[WEIGHTS], part.capacity)
+        lanes = self._new_lanes(part, program)
+        execute(full_pass(part, [_outline(work) for work in works], self._clients), lanes, given, given.add)
+
     def _lanes_for(self, part: Part, works: Sequence[RoundWork]) -> Lanes:
         lanes = self._lanes.pop(part.key, None)
         if lanes is None or lanes.capacity < part.capacity:
             lanes = None  # first, so that its memory is free
-            program, length = part.key
             while len(self._lanes) >= KEPT_LANES:
                 self._lanes.pop(next(iter(self._lanes)))
-            like = works[part.jobs[0].member].sent["weights"]
-            lanes = Lanes(
-                self._task,
-                self._data,
-                self._lane_program(part, like),
-                self._program.dtype,
-                capacity=part.capacity,
-                batch_length=length,
-            )
+            like = works[part.jobs[0].member].sent[WEIGHTS]
+            lanes = self._new_lanes(part, self._lane_program(part, like))
         self._lanes[part.key] = lanes  # the latest last: the first is the one that was not used for longest
         return lanes
+
+    def _new_lanes(self, part: Part, program: LaneProgram) -> Lanes:
+        _, length = part.key
+        return Lanes(
+            self._task, self._data, program, self._program.dtype, capacity=part.capacity, batch_length=length
+        )
 
     def _lane_program(self, part: Part, like: Tensors) -> LaneProgram:
         program, _ = part.key
@@ -171,25 +176,6 @@ class LanesEngine:
 
 def _outline(work: RoundWork) -> Outline:
     return Outline(work.seed, work.round_number, work.cohort, work.plan, work.program)
-
-
-def _given(works: Sequence[RoundWork], members: set[int]) -> Given:
-    """What clients of these members are given: what their member is sent."""
-    first = min(members)
-    # Others, who run another program, may be sent other things; something must stand in their place.
-    each = [work.sent if member in members else works[first].sent for member, work in enumerate(works)]
-    sent = {
-        group: {name: torch.stack([one[group][name] for one in each]) for name in tensors}
-        for group, tensors in works[first].sent.items()
-    }
-
-    def given(jobs: Sequence[Job], members_J: Tensor) -> StackedGroups:  # noqa: ARG001 - a client's own is none yet
-        return {
-            group: {name: stacked.index_select(0, members_J) for name, stacked in tensors.items()}
-            for group, tensors in sent.items()
-        }
-
-    return given
 
 
 def _merged(results: Sequence[Sequence[CohortResult | None]]) -> list[CohortResult]:

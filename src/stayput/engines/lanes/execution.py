@@ -17,7 +17,7 @@ from stayput.engines.lanes.stepping import Lanes, Names, sendable
 SUM_BYTES = 2**28
 """Memory for the float64 copies of finished clients' updates, at a time."""
 
-Given = Callable[[Sequence[Job], Tensor], StackedGroups]
+GivenTo = Callable[[Sequence[Job], Tensor], StackedGroups]
 """From clients, and the members they belong to as a tensor, to what they are given, [client, ...]."""
 
 
@@ -31,7 +31,7 @@ class Finished(NamedTuple):
     losses_J: Tensor
 
 
-def execute(part: Part, lanes: Lanes, given: Given, finished: Callable[[Finished], None]) -> None:
+def execute(part: Part, lanes: Lanes, given: GivenTo, finished: Callable[[Finished], None]) -> None:
     """Step from event to event: clients begin, clients finish, the width falls, a window of rows ends."""
     schedule = part.schedule
     begin_jobs = [part.rows.job(placement.job) for placement in schedule.placements]
@@ -53,12 +53,12 @@ def execute(part: Part, lanes: Lanes, given: Given, finished: Callable[[Finished
                 finished(_end(end_table[event.first : event.last], jobs, lanes, given))
 
 
-def _begin(table: Tensor, jobs: Sequence[Job], lanes: Lanes, given: Given) -> None:
+def _begin(table: Tensor, jobs: Sequence[Job], lanes: Lanes, given: GivenTo) -> None:
     names = Names(table[:, AUGMENTATION], table[:, MASKS])
     lanes.begin(table[:, LANE], given(jobs, table[:, MEMBER]), _facts(table), names)
 
 
-def _end(table: Tensor, jobs: Sequence[Job], lanes: Lanes, given: Given) -> Finished:
+def _end(table: Tensor, jobs: Sequence[Job], lanes: Lanes, given: GivenTo) -> Finished:
     lanes_J, members_J = table[:, LANE], table[:, MEMBER]
     update = lanes.program.update(lanes_J, given(jobs, members_J))
     return Finished(jobs, members_J, table[:, EXAMPLES], update, lanes.mean_losses(lanes_J))

@@ -73,9 +73,16 @@ class RowsOfJobs:
     """The rows of jobs' minibatches. Members that differ in their learning rate alone share them."""
 
     def __init__(
-        self, jobs: Sequence[Job], outlines: Sequence[Outline], clients: FederatedData, padded_length: int
+        self,
+        jobs: Sequence[Job],
+        outlines: Sequence[Outline],
+        clients: FederatedData,
+        padded_length: int,
+        *,
+        in_stored_order: bool = False,
     ) -> None:
         self._jobs, self._outlines, self._clients, self._padded = jobs, outlines, clients, padded_length
+        self._in_stored_order = in_stored_order
         self._known: dict[tuple[object, ...], tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]] = {}
 
     def job(self, number: int) -> Job:
@@ -89,20 +96,28 @@ class RowsOfJobs:
         plan = outline.plan
         key = (outline.seed, outline.round_number, job.client, plan.batch_size, plan.local_epochs, plan.minibatches)
         if key not in self._known:
-            self._known[key] = minibatch_rows(job, outline, self._clients, self._padded)
+            key_of_shuffles = {"seed": outline.seed, "round_number": outline.round_number, "client": job.client}
+            orders = (
+                [np.arange(job.num_examples, dtype=np.int64)]
+                if self._in_stored_order
+                else passes(plan, job.num_examples, **key_of_shuffles)
+            )
+            self._known[key] = minibatch_rows(job, orders, self._clients, self._padded)
         return self._known[key]
 
 
 def minibatch_rows(
-    job: Job, outline: Outline, clients: FederatedData, padded_length: int
+    job: Job, orders: Iterable[Indices], clients: FederatedData, padded_length: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """The rows of a job's minibatches, [step, padded length], and how many of each are not padding, [step]."""
+    """The rows of minibatches, [step, padded length], and how many of each are not padding, [step].
+
+    `orders` are those of a job's passes over its data.
+    """
     held = clients.rows(job.client)
     rows = np.empty((job.num_steps, padded_length), dtype=np.int32)
     counts = np.empty(job.num_steps, dtype=np.int32)
     step, length = 0, job.batch_length
-    key = {"seed": outline.seed, "round_number": outline.round_number, "client": job.client}
-    for order in passes(outline.plan, job.num_examples, **key):
+    for order in orders:
         ordered = held[order]
         full, rest = divmod(len(ordered), length)
         rows[step : step + full, :length] = ordered[: full * length].reshape(full, length)

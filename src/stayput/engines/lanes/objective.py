@@ -20,6 +20,8 @@ class Minibatches:
     inputs: Tensor
     """Of all lanes' examples, [N, ...]."""
     targets: Tensor
+    count_L: Tensor
+    """How many of each lane's examples are not padding."""
     share_LB: Tensor
     """Of each example in its lane's mean loss; padding has none."""
     mask_name_L4: Tensor

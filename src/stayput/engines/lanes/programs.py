@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.func import vmap
 
 from stayput.core.algorithm import ClientFacts, ClientProgram
-from stayput.core.tensors import WEIGHTS, Groups, Tensors, flatten, unflatten
+from stayput.core.tensors import FULL_GRADIENT, WEIGHTS, Groups, Tensors, flatten, unflatten
+from stayput.engines import masks
 from stayput.engines.lanes.layers import lane_layout
 from stayput.engines.lanes.model_over_lanes import ModelOverLanes
 from stayput.engines.lanes.objective import Minibatches
@@ -40,6 +41,9 @@ class Facts(NamedTuple):
 class LaneProgram(Protocol):
     """What lanes hold, and how it changes."""
 
+    first_gradient: int
+    """What a client's gradients are counted from."""
+
     def begin(self, lanes_J: Tensor, given: StackedGroups, facts_J: Facts) -> None:
         """Clients begin in these lanes with what they are given, [J, ...]."""
         ...
@@ -59,6 +63,8 @@ class LaneProgram(Protocol):
 
 class FusedSgd:
     """Plain SGD: a lane holds weights, and backward changes them."""
+
+    first_gradient = 0
 
     def __init__(self, model: ModelOverLanes, like: Tensors, capacity: int) -> None:
         self._model = model
@@ -93,6 +99,8 @@ class FusedSgd:
 
 class MappedProgram:
     """Any client program, mapped over lanes: a lane holds the local state that the program makes."""
+
+    first_gradient = 0
 
     def __init__(self, model: ModelOverLanes, program: ClientProgram, capacity: int, device: torch.device) -> None:
         self._model, self._program, self._capacity = model, program, capacity
@@ -151,6 +159,47 @@ class MappedProgram:
     def tensors(self) -> list[Tensor]:
         """The local state."""
         return list(self._local.values())
+
+
+class FullGradient:
+    """∇F_k(w_t): minibatches in stored order, each weighted with its share of the client's examples."""
+
+    first_gradient = masks.FULL_GRADIENT
+
+    def __init__(self, model: ModelOverLanes, like: Tensors, capacity: int) -> None:
+        self._model = model
+        self._weights = {name: _lanes_like(tensor, capacity) for name, tensor in like.items()}
+        self._total = {name: torch.zeros_like(weight) for name, weight in self._weights.items()}
+        self._examples_L = torch.ones_like(next(iter(self._weights.values())).flatten(start_dim=1)[:, 0])
+
+    def begin(self, lanes_J: Tensor, given: StackedGroups, facts_J: Facts) -> None:
+        """Take the model that was sent, and nothing yet."""
+        for name, weight in self._weights.items():
+            weight.index_copy_(0, lanes_J, given[WEIGHTS][name])
+            self._total[name].index_fill_(0, lanes_J, 0)
+        self._examples_L.index_copy_(0, lanes_J, facts_J.num_examples.to(self._examples_L.dtype))
+
+    def step(self, width: int, minibatches: Minibatches) -> tuple[Tensor, int]:
+        """Add a minibatch's gradient."""
+        gradient_of_lanes = self._model.gradient_of_lanes(minibatches)
+        weights = {name: weight[:width] for name, weight in self._weights.items()}
+
+        def gradient(weights: dict[str, Tensor], lane: Any) -> tuple[dict[str, Tensor], Tensor]:  # noqa: ANN401
+            return gradient_of_lanes.at(lane, weights, 0)
+
+        gradients, loss_L = vmap(gradient)(weights, gradient_of_lanes.mapped)
+        share_L = minibatches.count_L / self._examples_L[:width]
+        for name, part in gradients.items():
+            self._total[name][:width].add_(part * share_L.reshape(-1, *[1] * (part.dim() - 1)))
+        return loss_L, 1
+
+    def update(self, lanes_J: Tensor, given: StackedGroups) -> StackedGroups:  # noqa: ARG002 - as all programs
+        """The gradient."""
+        return {FULL_GRADIENT: {name: total.index_select(0, lanes_J) for name, total in self._total.items()}}
+
+    def tensors(self) -> list[Tensor]:
+        """The sum."""
+        return list(self._total.values())
 
 
 def _plain(groups: StackedGroups) -> dict[str, dict[str, Tensor]]:

@@ -11,7 +11,7 @@ None of it depends on the model, so a round can be planned while the one before 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -88,8 +88,20 @@ def plan_round(
     return [_part(key, jobs, outlines, clients, capacity_for(key, len(jobs))) for key, jobs in by_key.items()]
 
 
+def full_pass(part: Part, outlines: Sequence[Outline], clients: FederatedData) -> Part:
+    """One pass over the data of a part's clients, in stored order, for their full gradients."""
+    jobs = [replace(job, num_steps=-(-job.num_examples // job.batch_length)) for job in part.jobs]
+    return _part(part.key, jobs, outlines, clients, part.capacity, in_stored_order=True)
+
+
 def _part(
-    key: PartKey, jobs: Sequence[Job], outlines: Sequence[Outline], clients: FederatedData, capacity: int
+    key: PartKey,
+    jobs: Sequence[Job],
+    outlines: Sequence[Outline],
+    clients: FederatedData,
+    capacity: int,
+    *,
+    in_stored_order: bool = False,
 ) -> Part:
     schedule = pack([job.num_steps for job in jobs], capacity)
     lines = np.empty((len(jobs), COLUMNS), dtype=np.int64)  # by job
@@ -111,7 +123,7 @@ def _part(
         np.concatenate([lines[begin_order], lines[end_order]]),
         _events([placement.first_step for placement in schedule.placements]),
         _events([placement.last_step + 1 for placement in by_end]),
-        RowsOfJobs(jobs, outlines, clients, key[1]),
+        RowsOfJobs(jobs, outlines, clients, key[1], in_stored_order=in_stored_order),
     )
 
 

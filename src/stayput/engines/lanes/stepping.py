@@ -67,7 +67,7 @@ class Lanes:
         """Clients begin in these lanes."""
         self.program.begin(lanes_J, given, facts_J)
         self._loss_sum_L.index_fill_(0, lanes_J, 0)
-        self._gradients_L.index_fill_(0, lanes_J, 0)
+        self._gradients_L.index_fill_(0, lanes_J, self.program.first_gradient)
         self._augmentation_4L.index_copy_(1, lanes_J, names.augmentation_J4.T)
         self._mask_name_L4.index_copy_(0, lanes_J, names.masks_J4)
 
@@ -103,7 +103,7 @@ class Lanes:
         count_L = self._count_SL[:, :width].index_select(0, self._step)[0]
         inputs, targets = self._data.batch(rows_LB.reshape(-1), self._draws(rows_LB, width))
         share_LB = shares(self._task, targets, count_L, self.batch_length, self._dtype)
-        return Minibatches(inputs, targets, share_LB, self._mask_name_L4[:width], self._gradients_L[:width])
+        return Minibatches(inputs, targets, count_L, share_LB, self._mask_name_L4[:width], self._gradients_L[:width])
 
     def _draws(self, rows_LB: Tensor, width: int) -> ExampleStreams | None:
         """The streams of (seed, round, step of the client, row) that augment a minibatch, if the task does."""
