@@ -11,14 +11,16 @@ Must not import tasks, engines or runs.
 
 from __future__ import annotations
 
-from stayput.data import mnist, partitions
+from stayput.data import cifar10, mnist, partitions, posts, shakespeare
 from stayput.data.columns import from_arrays, from_clients, from_datasets
 from stayput.data.data_set import DataSet, Location, Split
 from stayput.data.federated_data import Assignment, Examples, FederatedData, Partition
 from stayput.data.tables import from_table
 
-DATA_SETS: dict[str, DataSet] = {mnist.MNIST.name: mnist.MNIST}
-"""Every data set that stayput can fetch, by its name."""
+DATA_SETS: dict[str, DataSet] = {
+    data_set.name: data_set for data_set in (mnist.MNIST, shakespeare.SHAKESPEARE, cifar10.CIFAR10, posts.POSTS)
+}
+"""Every data set that stayput knows, by its name."""
 
 __all__ = [
     "DATA_SETS",
@@ -29,10 +31,13 @@ __all__ = [
     "Location",
     "Partition",
     "Split",
+    "cifar10",
     "from_arrays",
     "from_clients",
     "from_datasets",
     "from_table",
     "mnist",
     "partitions",
+    "posts",
+    "shakespeare",
 ]

@@ -11,8 +11,9 @@ Later Gutenberg editions have a file for each play, in which a speaker's name is
     BERNARDO.
     Who's there?
 
-A line is what is printed on one, without the spaces before and after it. What belongs to nobody (directions, lists of
-persons, scenes) is left out. Pure: reads no files.
+A line is what is printed on one. What belongs to nobody (scenes, lists of persons) is left out; directions that are
+indented at least as far as a speech ("Exit.") stay with the speaker, as in the paper's count of characters. Pure: reads
+no files.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from stayput.models.initialisation import unit_scaling_, unit_scaling_linear_
+from stayput.models.initialisation import unit_scaling_, unit_scaling_layer_
 from stayput.models.peephole_lstm import PeepholeLstm
 
 SYMBOLS = 258
@@ -25,7 +25,7 @@ class CharLstm(nn.Module):
         self.output = nn.Linear(256, SYMBOLS)
         # Unit scale for a table: as if one symbol in 258 were looked up by a product, which is what TensorFlow did.
         unit_scaling_(self.embedding.weight, SYMBOLS)
-        unit_scaling_linear_(self.output)
+        unit_scaling_layer_(self.output)
 
     def forward(self, symbols: Tensor) -> Tensor:
         """Logits [batch, 258, time] for what follows each of `symbols` [batch, time]."""

@@ -1,16 +1,19 @@
 """How weights begin, where a model of 2016 began otherwise than torch does.
 
-TensorFlow 0.12, which the paper's experiments ran on, left the choice to the code: its tutorials drew truncated normal
-numbers (`truncated_normal_`) and set biases to 0.1, `tf.get_variable` without an initialiser drew uniform ones of unit
-scale (`unit_scaling_`), and layers drew Glorot's (torch has these). Must not import anything of stayput.
+The paper does not say how its models were initialised. Its code ran on TensorFlow, where in 2016 the choice was the
+code's own; the named ones below are those that its tutorials and its default made. Which of them gives the paper's
+numbers is measured: docs/paper.md.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+
+Layer = nn.Linear | nn.Conv2d
 
 
 def truncated_normal_(weight: Tensor, deviation: float) -> None:
@@ -25,7 +28,49 @@ def unit_scaling_(weight: Tensor, inputs: int) -> None:
         weight.uniform_(-bound, bound)
 
 
-def unit_scaling_linear_(layer: nn.Linear) -> None:
-    """Weights of unit scale, biases 0."""
-    unit_scaling_(layer.weight, layer.in_features)
-    nn.init.zeros_(layer.bias)
+def unit_scaling_layer_(layer: Layer) -> None:
+    """The default of `tf.get_variable` in 2016; biases 0."""
+    unit_scaling_(layer.weight, layer.weight[0].numel())
+    _set_bias(layer, 0.0)
+
+
+def _tutorial_(layer: Layer) -> None:
+    truncated_normal_(layer.weight, 0.1)
+    _set_bias(layer, 0.1)
+
+
+def _mechanics_(layer: Layer) -> None:
+    truncated_normal_(layer.weight, 1 / math.sqrt(layer.weight[0].numel()))
+    _set_bias(layer, 0.0)
+
+
+def _glorot_(layer: Layer) -> None:
+    nn.init.xavier_uniform_(layer.weight)
+    _set_bias(layer, 0.0)
+
+
+def _set_bias(layer: Layer, value: float) -> None:
+    if layer.bias is not None:
+        nn.init.constant_(layer.bias, value)
+
+
+INITIALISATIONS: dict[str, Callable[[Layer], None]] = {
+    "torch": lambda layer: None,  # noqa: ARG005 - as the layer was made
+    "unit_scaling": unit_scaling_layer_,
+    "glorot": _glorot_,
+    "truncated_normal": _tutorial_,
+    "fan_in_normal": _mechanics_,
+}
+"""torch: torch's own, uniform within ±1/sqrt(inputs), biases too.
+unit_scaling: uniform within ±sqrt(3/inputs), biases 0: `tf.get_variable` without an initialiser, in 2016.
+glorot: uniform within ±sqrt(6/(inputs + outputs)), biases 0: `tf.contrib.layers`, later the default.
+truncated_normal: deviation 0.1, biases 0.1: the tutorial "Deep MNIST for Experts".
+fan_in_normal: truncated normal, deviation 1/sqrt(inputs), biases 0: the tutorial "MNIST Mechanics 101"."""
+
+
+def initialise_(module: nn.Module, name: str) -> None:
+    """Draw the weights of all linear and convolutional layers of a module anew, layer by layer."""
+    draw = INITIALISATIONS[name]
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            draw(layer)

@@ -9,19 +9,22 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d
 
+from stayput.models.initialisation import initialise_
+
 
 class MnistCnn(nn.Module):
-    """28x28 -> conv 32 -> pool -> conv 64 -> pool -> 512 -> 10, initialised as torch does."""
+    """28x28 -> conv 32 -> pool -> conv 64 -> pool -> 512 -> 10, initialised as named in `initialisation`."""
 
-    def __init__(self) -> None:
+    def __init__(self, initialisation: str = "torch") -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(1, 32, kernel_size=5, padding=2)
         self.conv2 = nn.Conv2d(32, 64, kernel_size=5, padding=2)
         self.hidden = nn.Linear(7 * 7 * 64, 512)
         self.output = nn.Linear(512, 10)
+        initialise_(self, initialisation)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits [batch, 10] of images [batch, 28, 28] in [0, 1]."""
+        """Logits [batch, 10] of images [batch, 28, 28]."""
         features = max_pool2d(self.conv1(images.unsqueeze(1)).relu(), 2)
         features = max_pool2d(self.conv2(features).relu(), 2)
         logits: Tensor = self.output(self.hidden(features.flatten(start_dim=1)).relu())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from stayput.models.initialisation import unit_scaling_, unit_scaling_linear_
+from stayput.models.initialisation import unit_scaling_, unit_scaling_layer_
 from stayput.models.peephole_lstm import PeepholeLstm
 
 WORDS = 10_000
@@ -23,7 +23,7 @@ class WordLstm(nn.Module):
         self.lstm = PeepholeLstm(192, 256)
         self.output = nn.Linear(256, WORDS)
         unit_scaling_(self.embedding.weight, WORDS)
-        unit_scaling_linear_(self.output)
+        unit_scaling_layer_(self.output)
 
     def forward(self, words: Tensor) -> Tensor:
         """Logits [batch, 10,000, time] for what follows each of `words` [batch, time]."""

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stayput.data import posts, shakespeare
 from stayput.errors import UnknownName
-from stayput.models.mnist_cnn import MnistCnn
-from stayput.models.two_layer_net import TwoLayerNet
+from stayput.models import CharLstm, CifarCnn, MnistCnn, TwoLayerNet, WordLstm
+from stayput.tasks.image_augmentation import augmented, centred
 from stayput.tasks.losses import cross_entropy
 from stayput.tasks.metrics import accuracy
+from stayput.tasks.sequences import PaddedSequences, symbols
 from stayput.tasks.task import Task, unit_interval
 
 
@@ -27,6 +29,9 @@ class NamedTask:
     summary: str
 
 
+_LINES = PaddedSequences((shakespeare.PADDING,))
+_POSTS = PaddedSequences((posts.NOTHING, posts.UNKNOWN))
+
 NAMED_TASKS = {
     named.task.name: named
     for named in (
@@ -41,6 +46,38 @@ NAMED_TASKS = {
             data_set="mnist",
             paper_target=0.99,
             summary="MNIST digits, two 5x5 convolutions and 512 units (1,663,370 parameters)",
+        ),
+        NamedTask(
+            Task(
+                CharLstm,
+                _LINES.cross_entropy,
+                (_LINES.accuracy,),
+                prepare=symbols,
+                num_predictions=_LINES.num_predictions,
+                name="shakespeare-lstm",
+            ),
+            data_set="shakespeare",
+            paper_target=0.54,
+            summary="the next character in Shakespeare, two LSTM layers of 256 (866,578 parameters)",
+        ),
+        NamedTask(
+            Task(CifarCnn, cross_entropy, (accuracy,), prepare=centred, augment=augmented, name="cifar10-cnn"),
+            data_set="cifar10",
+            paper_target=0.85,
+            summary="CIFAR-10 images, the TensorFlow tutorial's CNN (1,068,298 parameters)",
+        ),
+        NamedTask(
+            Task(
+                WordLstm,
+                _POSTS.cross_entropy,
+                (_POSTS.accuracy,),
+                prepare=symbols,
+                num_predictions=_POSTS.num_predictions,
+                name="posts-lstm",
+            ),
+            data_set="posts",
+            paper_target=0.105,
+            summary="the next word in posts, an LSTM of 256 over 10,000 words (4,950,544 parameters)",
         ),
     )
 }
