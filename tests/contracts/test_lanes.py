@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch import nn
-
 from side_by_side import largest_difference, trained
+from torch import nn
 
 from stayput.algorithms import CentralSgd, FedAvg, FedSgd
 from stayput.core.round import begin_round

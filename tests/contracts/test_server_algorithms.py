@@ -252,15 +252,6 @@ def test_a_mean_over_all_clients_needs_to_know_how_many_examples_there_are(devic
         end_round(state, work, result, algorithm=algorithm)
 
 
-def test_lanes_say_that_they_cannot(device):
-    clients, algorithm = toy_clients(SIZES), SETTINGS["scaffold"].algorithm()
-    engine = ENGINES["lanes"](toy_task(), clients, device=device)
-    state = algorithm.init(engine.initial_model(SEED))
-    work = begin_round(state, 1, algorithm=algorithm, num_clients=clients.num_clients, seed=SEED)
-    with pytest.raises(InvalidSetting, match="use engine='sequential'"):
-        engine.run([work])
-
-
 def test_full_gradients_are_over_all_of_a_clients_data_in_any_minibatches(device):
     clients = toy_clients(SIZES)
     engine = ENGINES["sequential"](toy_task(torch.float64), clients, device=device)

@@ -77,6 +77,8 @@ def _data_set(name: str) -> DataSet:
 def whereabouts(data_set: DataSet, location: Location | None) -> str:
     """Where it is, or what to do to have it."""
     if location is None:
+        if data_set.download_bytes is None:
+            return f"your own file (how: stayput data fetch {data_set.name})"
         return f"not here ({megabytes(data_set.download_bytes)}: stayput data fetch {data_set.name})"
     keys = f", with {', '.join(location.keys)}" if location.keys else ""
     return f"{location.path} ({location.kind}, {megabytes(location.num_bytes)}{keys})"

@@ -141,7 +141,11 @@ def _data_sets(data_dir: Path | None) -> Iterator[Finding]:
     from stayput.data import DATA_SETS
 
     for name, data_set in DATA_SETS.items():
-        fetch = f"stayput data fetch {name}, or a first run fetches it ({megabytes(data_set.download_bytes)})"
+        fetch = f"stayput data fetch {name}"
+        if data_set.download_bytes is None:
+            fetch += " says how to bring your own file"
+        else:
+            fetch += f", or a first run fetches it ({megabytes(data_set.download_bytes)})"
         try:
             location = data_set.locate(data_dir)
         except InvalidSetting as error:

@@ -51,8 +51,8 @@ class DataSet:
     """One line for `stayput data list`."""
     licence: str
     """Under which terms it may be used."""
-    download_bytes: int
-    """Roughly how much a fetch transfers."""
+    download_bytes: int | None
+    """Roughly how much a fetch transfers; None where there is nothing to fetch, because the data are the user's own."""
     locate: Callable[[str | Path | None], Location | None]
     """(data_dir) -> where it is, or None if it must be fetched. Sizes are checked, contents are not read."""
     fetch: Callable[[str | Path | None, Progress | None], Location]

@@ -44,8 +44,8 @@ class Draw(NamedTuple):
 
     call: int
     """Which of its forward pass."""
-    count: int
-    """Values of each lane."""
+    values: int
+    """How many each lane needs."""
     threshold: int
     scale: float
     dtype: torch.dtype
@@ -96,7 +96,12 @@ class CountedDropout(nn.Module):
         return f"p={self.p}"
 
 
-PER_CHANNEL = {nn.Dropout: False, nn.Dropout1d: True, nn.Dropout2d: True, nn.Dropout3d: True}
+PER_CHANNEL: dict[type[nn.Module], bool] = {
+    nn.Dropout: False,
+    nn.Dropout1d: True,
+    nn.Dropout2d: True,
+    nn.Dropout3d: True,
+}
 """The layers that are exchanged. A subclass of one may do anything and is not taken for it."""
 
 
@@ -149,11 +154,11 @@ class _Noise(torch.autograd.Function):
 
 def plain_noise(name_L4: Tensor, gradient_L: Tensor, draw: Draw) -> Tensor:
     """Factors for each lane, [lane, count], from NumPy's Philox."""
-    kept = np.empty((len(gradient_L), draw.count), dtype=bool)
+    kept = np.empty((len(gradient_L), draw.values), dtype=bool)
     for lane, ((low, high, client, round_number), gradient) in enumerate(
         zip(name_L4.tolist(), gradient_L.tolist(), strict=True)
     ):
         key = np.array([low, high], dtype=np.int64).view(np.uint64)
-        words = words_of(key, -(-draw.count // 4), (gradient * CALLS + draw.call, client, round_number))
-        np.greater_equal(words.astype("<u8", copy=False).view("<u2")[: draw.count], draw.threshold, out=kept[lane])
+        words = words_of(key, -(-draw.values // 4), (gradient * CALLS + draw.call, client, round_number))
+        np.greater_equal(words.astype("<u8", copy=False).view("<u2")[: draw.values], draw.threshold, out=kept[lane])
     return torch.from_numpy(kept).to(draw.dtype).mul_(draw.scale)

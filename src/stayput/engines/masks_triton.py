@@ -18,10 +18,10 @@ BLOCK = 1024
 def noise(name_L4: Tensor, gradient_L: Tensor, draw: Draw) -> Tensor:
     """Factors for each lane, [lane, count]: what `masks.plain_noise` gives."""
     lanes = len(gradient_L)
-    out = torch.empty(lanes, draw.count, dtype=draw.dtype, device=gradient_L.device)
-    grid = (triton.cdiv(draw.count, BLOCK), lanes)
+    out = torch.empty(lanes, draw.values, dtype=draw.dtype, device=gradient_L.device)
+    grid = (triton.cdiv(draw.values, BLOCK), lanes)
     _noise[grid](
-        name_L4.contiguous(), gradient_L.contiguous(), out, draw.call, draw.count, draw.threshold, draw.scale, BLOCK
+        name_L4.contiguous(), gradient_L.contiguous(), out, draw.call, draw.values, draw.threshold, draw.scale, BLOCK
     )
     return out
 

@@ -173,7 +173,9 @@ def test_where_an_interrupted_run_stands(make_run, tmp_path):
 def test_data_list_says_what_is_not_here_and_how_to_have_it(command):
     ended = command("data", "list")
     assert ended.code == 0
-    assert "mnist   not here (20.3 MB: stayput data fetch mnist)" in ended.out
+    lines = [re.sub(" {2,}", " ", line) for line in ended.out.splitlines()]
+    assert any(line.startswith("mnist not here (20.3 MB: stayput data fetch mnist) 60,000 +") for line in lines)
+    assert any(line.startswith("posts your own file (how: stayput data fetch posts) ") for line in lines)
     listed = json.loads(command("data", "list", "--json").out)
     assert [entry["name"] for entry in listed] == list(DATA_SETS)
     assert listed[0]["path"] is None

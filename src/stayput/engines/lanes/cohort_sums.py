@@ -72,11 +72,7 @@ class CohortSums:
                 continue
             _, num_examples, num_steps, train_losses, finites = zip(*sorted(unordered), strict=True)
             mean = unflatten({name: stacked[member] for name, stacked in means.items()})
-            results.append(
-                CohortResult(
-                    mean, num_examples, num_steps, train_losses, finites, self._memories[member]
-                )
-            )
+            results.append(CohortResult(mean, num_examples, num_steps, train_losses, finites, self._memories[member]))
         return results
 
 

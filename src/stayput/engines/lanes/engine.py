@@ -152,9 +152,7 @@ class LanesEngine:
 
     def _new_lanes(self, part: Part, program: LaneProgram) -> Lanes:
         _, length = part.key
-        return Lanes(
-            self._task, self._data, program, self._program.dtype, capacity=part.capacity, batch_length=length
-        )
+        return Lanes(self._task, self._data, program, self._program.dtype, capacity=part.capacity, batch_length=length)
 
     def _lane_program(self, part: Part, like: Tensors) -> LaneProgram:
         program, _ = part.key

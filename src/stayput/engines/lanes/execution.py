@@ -74,5 +74,3 @@ def _few_at_once(event: Event, state: Sequence[Tensor], capacity: int) -> list[E
     at_once = max(1, SUM_BYTES // max(1, lane_bytes))
     firsts = range(event.first, event.last, at_once)
     return [Event(first, min(first + at_once, event.last)) for first in firsts]
-
-

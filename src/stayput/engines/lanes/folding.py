@@ -94,7 +94,7 @@ class _AcrossLanes(torch.autograd.Function):
         """Nothing is differentiated."""
 
     @staticmethod
-    def vmap(info, in_dims, of_all, names, call, *weights):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN205
+    def vmap(info, in_dims, of_all, names, call, *weights):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN002, ANN205 - torch's own signature
         """The function itself, on the tensors of all lanes."""
         stacked = [
             weight.expand(info.batch_size, *weight.shape) if dim is None else weight.movedim(dim, 0)
@@ -119,5 +119,3 @@ def refuse_unfoldable(module: nn.Module) -> None:
     names = [name for name, _ in module.named_parameters(remove_duplicate=False)]
     if len(names) != len(list(module.named_parameters())):
         raise cannot(module, "", "shares weights between layers")
-
-

@@ -59,5 +59,5 @@ def _by_lane(minibatches: Minibatches) -> tuple[Tensor, ...]:
     """Inputs, targets, shares, mask names, gradients computed: each with the lane as its first dimension."""
     each = minibatches
     shape = each.share_LB.shape
-    inputs, targets = each.inputs.unflatten(0, shape), each.targets.unflatten(0, shape)
+    inputs, targets = (tensor.reshape(*shape, *tensor.shape[1:]) for tensor in (each.inputs, each.targets))
     return inputs, targets, each.share_LB, each.mask_name_L4, each.gradient_L

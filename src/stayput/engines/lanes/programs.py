@@ -1,8 +1,8 @@
 """What a lane holds of its client, and how a step changes it: for plain SGD, and for any other algorithm.
 
 Plain SGD's step is taken in the backward pass (`layers.py`). Any other client program is mapped over the lanes by
-`vmap`, as `core/algorithm.py` promises: it sees one client, with a tensor for each of the facts, and asks for gradients,
-which are computed for all lanes at once.
+`vmap`, as `core/algorithm.py` promises: it sees one client, with a tensor for each of the facts, and asks for
+gradients, which are computed for all lanes at once.
 
 Shape suffixes: L lane, J client that begins or ends, M member (an experiment).
 """

@@ -106,14 +106,16 @@ def _part(
     schedule = pack([job.num_steps for job in jobs], capacity)
     lines = np.empty((len(jobs), COLUMNS), dtype=np.int64)  # by job
     for number, job in enumerate(jobs):
-        lines[number, MEMBER], lines[number, EXAMPLES], lines[number, STEPS] = job.member, job.num_examples, job.num_steps
+        lines[number, MEMBER], lines[number, EXAMPLES], lines[number, STEPS] = (
+            job.member,
+            job.num_examples,
+            job.num_steps,
+        )
     _name(lines, jobs, outlines)
     for placement in schedule.placements:
         lines[placement.job, LANE] = placement.lane
     begin_order = [placement.job for placement in schedule.placements]  # sorted by their first steps
-    by_end = sorted(
-        schedule.placements, key=lambda p: (p.last_step, jobs[p.job].member, jobs[p.job].position)
-    )
+    by_end = sorted(schedule.placements, key=lambda p: (p.last_step, jobs[p.job].member, jobs[p.job].position))
     end_order = [placement.job for placement in by_end]
     return Part(
         key,
@@ -143,6 +145,4 @@ def _events(steps: Sequence[int]) -> dict[int, Event]:
     """Where each step's rows are, in a table that is sorted by step."""
     values, firsts = np.unique(np.array(steps), return_index=True)
     lasts = [*firsts[1:].tolist(), len(steps)]
-    return {
-        step: Event(first, last) for step, first, last in zip(values.tolist(), firsts.tolist(), lasts, strict=True)
-    }
+    return {step: Event(first, last) for step, first, last in zip(values.tolist(), firsts.tolist(), lasts, strict=True)}
