@@ -4,7 +4,7 @@ conv 5x5, 64 -> ReLU -> max pool 3/2 -> normalisation -> conv 5x5, 64 -> ReLU ->
 -> 192 -> 10, on 24x24 crops, everything padded as TensorFlow's "SAME": 24 -> 12 -> 6. Initial weights are the
 tutorial's: truncated normal numbers of deviation 0.05 (convolutions), 0.04 (fully connected) and 1/192 (output), biases
 0, 0.1, 0.1, 0.1, 0. Its weight decay, 0.004 · |w|²/2 on the two fully connected layers, belongs to its loss and is not
-in this module: `tasks` leaves it out, see docs/decisions.
+in this module: the task leaves it out (decision 0010).
 """
 
 from __future__ import annotations
