@@ -14,6 +14,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from torch import Tensor
 
 from stayput.errors import UnknownName
 
@@ -40,3 +41,9 @@ def autocast(device: torch.device) -> AbstractContextManager[object]:
         return nullcontext()
     # Without the cache: it would hold weights as they were before the step that lanes take in place.
     return torch.autocast(device.type, torch.bfloat16, cache_enabled=False)
+
+
+def product_dtype(x: Tensor) -> torch.dtype:
+    """In what matrices are multiplied: as they are, or in what autocast says."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, pad
 
-from stayput.engines.lanes import kernels
 from stayput.engines.lanes.windows import Window, gather_windows, scatter_windows
+from stayput.engines.precision import product_dtype
 
 Context = Any
 """What autograd passes from forward to backward; it has no type of its own."""
@@ -72,7 +72,7 @@ class LaneLinear(torch.autograd.Function):
     ) -> Tensor:
         """All lanes' examples through their lane's weights."""
         weight_LOI, bias_LO = weights.of["weight"], weights.of.get("bias")
-        x_LBI = x_NI.reshape(len(weight_LOI), -1, x_NI.shape[-1]).to(kernels.product_dtype(x_NI))
+        x_LBI = x_NI.reshape(len(weight_LOI), -1, x_NI.shape[-1]).to(product_dtype(x_NI))
         ctx.save_for_backward(x_LBI)
         ctx.weights, ctx.shape = weights, x_NI.shape
         return affine(x_LBI, weight_LOI, bias_LO).reshape(*x_NI.shape[:-1], weight_LOI.shape[1])
@@ -101,7 +101,7 @@ class LaneConv2d(torch.autograd.Function):
         """All lanes' images through their lane's filters."""
         weight_LOK = _filters(weights.of["weight"])
         lanes, outputs, _ = weight_LOK.shape
-        images_NHWC = x_NCHW.permute(0, 2, 3, 1).to(kernels.product_dtype(x_NCHW))
+        images_NHWC = x_NCHW.permute(0, 2, 3, 1).to(product_dtype(x_NCHW))
         windows = gather_windows(images_NHWC, window)
         windows_LMK = windows.view(lanes, -1, weight_LOK.shape[2])
         ctx.save_for_backward(windows_LMK)
@@ -139,7 +139,7 @@ class LaneConv2dOnCpu(torch.autograd.Function):
         """Each lane's images through its filters."""
         more_h, more_w = window.more_behind
         padded = pad(x_NCHW, (0, more_w, 0, more_h)) if more_h or more_w else x_NCHW
-        padded = padded.to(kernels.product_dtype(padded))
+        padded = padded.to(product_dtype(padded))
         filters, biases = weights.of["weight"], weights.of.get("bias")
         ctx.save_for_backward(padded)
         ctx.weights, ctx.window, ctx.size = weights, window, x_NCHW.shape[2:]
@@ -220,10 +220,6 @@ def lane_layout(stacked: Tensor) -> Tensor:
 
 def affine(x_LBI: Tensor, weight_LOI: Tensor, bias_LO: Tensor | None) -> Tensor:
     """x·wᵀ + b."""
-    if kernels.fits_linear(x_LBI, weight_LOI):
-        from stayput.engines.lanes import linear_triton
-
-        return linear_triton.affine(x_LBI, weight_LOI, bias_LO)
     if bias_LO is None:
         return torch.bmm(x_LBI, weight_LOI.transpose(1, 2))
     return torch.baddbmm(bias_LO.unsqueeze(1), x_LBI, weight_LOI.transpose(1, 2))
@@ -238,10 +234,6 @@ def learn_affine(
     if "bias" in weights.into:
         bias_LO = weights.into["bias"]
         bias_LO.add_(weights.scaled(gy_LBO.sum(dim=1, dtype=bias_LO.dtype)))
-    if weights.factor_L is not None and kernels.fits_linear(x_LBI, weight_LOI):
-        from stayput.engines.lanes import linear_triton
-
-        return linear_triton.gradient_and_step(gy_LBO, x_LBI, into_LOI, weights.factor_L, needs_gx=needs_gx)
     gx_LBI = torch.bmm(gy_LBO, weight_LOI.to(gy_LBO.dtype)) if needs_gx else None
     step_LBO = weights.scaled(gy_LBO.to(into_LOI.dtype))
     into_LOI.baddbmm_(step_LBO.transpose(1, 2), x_LBI.to(into_LOI.dtype))

@@ -2,8 +2,7 @@
 
 What no step waits for is one product for all time steps: the inputs' part of the gates before, and the gradients of
 the weights after, which are added (times a factor, see `layers.py`) where they belong without being written. What is
-left, a product with the recurrent weights and a few pointwise operations a step, is on CUDA one Triton kernel for all
-steps (`lstm_triton.py`), elsewhere, and as the reference for the kernel, plain operations.
+left is a product with the recurrent weights and a few pointwise operations for each step.
 
 Shape suffixes: L lane, B example of a lane, T time step, I inputs, H hidden, G = 4*H gates (i, f, g, o), P the three
 peepholes (i, f, o).
@@ -16,7 +15,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stayput.engines.lanes import kernels
 from stayput.engines.lanes.layers import Context, LayerWeights
 
 
@@ -66,24 +64,6 @@ class LaneLstm(torch.autograd.Function):
 
 def run(driven_LBTG: Tensor, weight_LGH: Tensor, peepholes_LPH: Tensor) -> States:
     """All steps, from gates that hold the inputs' part and the bias; these are written over."""
-    if kernels.fits_lstm(driven_LBTG):
-        from stayput.engines.lanes import lstm_triton
-
-        return lstm_triton.run(driven_LBTG, weight_LGH, peepholes_LPH)
-    return plain_run(driven_LBTG, weight_LGH, peepholes_LPH)
-
-
-def run_back(gy_LBTH: Tensor, states: States, weight_LGH: Tensor, peepholes_LPH: Tensor) -> Tensor:
-    """The gradient of the gates before their nonlinearities, [L, B, T, G]."""
-    if kernels.fits_lstm(gy_LBTH):
-        from stayput.engines.lanes import lstm_triton
-
-        return lstm_triton.run_back(gy_LBTH, states, weight_LGH, peepholes_LPH)
-    return plain_run_back(gy_LBTH, states, weight_LGH, peepholes_LPH)
-
-
-def plain_run(driven_LBTG: Tensor, weight_LGH: Tensor, peepholes_LPH: Tensor) -> States:
-    """`run` as a product and pointwise operations for each step."""
     lanes, examples, steps, _ = driven_LBTG.shape
     size = weight_LGH.shape[2]
     cells = driven_LBTG.new_empty(lanes, examples, steps, size)
@@ -103,8 +83,8 @@ def plain_run(driven_LBTG: Tensor, weight_LGH: Tensor, peepholes_LPH: Tensor) ->
     return States(driven_LBTG, cells, hiddens)
 
 
-def plain_run_back(gy_LBTH: Tensor, states: States, weight_LGH: Tensor, peepholes_LPH: Tensor) -> Tensor:
-    """`run_back` as pointwise operations and a product for each step."""
+def run_back(gy_LBTH: Tensor, states: States, weight_LGH: Tensor, peepholes_LPH: Tensor) -> Tensor:
+    """The gradient of the gates before their nonlinearities, [L, B, T, G]."""
     ggates_LBTG = torch.empty_like(states.gates_LBTG)
     peep_i, peep_f, peep_o = peepholes_LPH[:, :, None].unbind(dim=1)
     ghidden = gcell = torch.zeros_like(gy_LBTH[:, :, 0])
