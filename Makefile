@@ -47,5 +47,5 @@ clean: ## remove .venv and what tools left behind (runs/ stays)
 	@touch $@
 
 .venv/ready-for-tests: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[data]' --group test --group lint
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[data,postgres,ray,track]' --group test --group lint --group docs
 	@touch $@ .venv/ready
