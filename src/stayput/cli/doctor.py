@@ -19,10 +19,35 @@ from stayput.cli.wording import aligned, answer
 from stayput.errors import CorruptData, InvalidSetting
 
 REQUIRED = ("torch", "numpy", "safetensors", "typer", "rich", "matplotlib")
-DISPENSABLE = ("platformdirs",)
-"""Required by the package, but stayput works without it, where it cannot be installed."""
-EXTRAS = {"data": ("pyarrow", "datasets")}
+DEPLOYMENT = "for the deployment and the live page"
+DISPENSABLE = {
+    "platformdirs": "for the cache to be where this system keeps caches, not in ~/.cache/stayput",
+    "starlette": DEPLOYMENT,
+    "uvicorn": DEPLOYMENT,
+    "httptools": DEPLOYMENT,
+    "uvloop": DEPLOYMENT,
+    "aiohttp": DEPLOYMENT,
+    "sqlalchemy": DEPLOYMENT,
+    "alembic": DEPLOYMENT,
+    "cryptography": DEPLOYMENT,
+    "prometheus-client": DEPLOYMENT,
+    "fsspec": DEPLOYMENT,
+}
+"""Required by the package, but simulations work without them, where they cannot be installed; and what each is for."""
+EXTRAS = {
+    "data": ("pyarrow", "datasets"),
+    "postgres": ("psycopg",),
+    "ray": ("ray",),
+    "track": ("tensorboard", "mlflow", "wandb"),
+}
 """Optional packages by the extra that installs them."""
+WHAT_FOR = {
+    "data": "for tables of your own as data",
+    "postgres": "for several coordinators over one database",
+    "ray": "for runs over many machines",
+    "track": "for runs in the trackers of these names",
+}
+"""What each extra is for."""
 
 OLDEST_PYTHON = (3, 11)
 
@@ -76,19 +101,17 @@ def _packages() -> Iterator[Finding]:
         found = _version_of(package)
         remedy = "" if found else f"pip install {package}"
         yield Finding(package, "ok" if found else "broken", found or "not installed", remedy)
-    places = _version_of("platformdirs")
-    without = "pip install platformdirs, for the cache to be where this system keeps caches"
-    yield Finding(
-        "platformdirs",
-        "ok" if places else "absent",
-        places or "not installed: the cache is in ~/.cache/stayput",
-        "" if places else without,
-    )
+    for package, reason in DISPENSABLE.items():
+        yield _optional(package, package, reason, "not installed")
     for extra, packages in EXTRAS.items():
         for package in packages:
-            found = _version_of(package)
-            remedy = "" if found else f"pip install 'stayput[{extra}]', for tables of your own as data"
-            yield Finding(package, "ok" if found else "absent", found or f"not installed (extra [{extra}])", remedy)
+            yield _optional(package, f"'stayput[{extra}]'", WHAT_FOR[extra], f"not installed (extra [{extra}])")
+
+
+def _optional(package: str, requirement: str, reason: str, otherwise: str) -> Finding:
+    found = _version_of(package)
+    remedy = "" if found else f"pip install {requirement}, {reason}"
+    return Finding(package, "ok" if found else "absent", found or otherwise, remedy)
 
 
 def _version_of(package: str) -> str | None:
