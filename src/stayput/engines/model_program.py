@@ -6,61 +6,23 @@ module itself, so that its layers run exactly as torch runs them, BatchNorm and 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from stayput.core.seeds import Indices, Purpose, torch_stream
 from stayput.core.tensor_streams import Draws, ExampleStreams, tensor_key
 from stayput.core.tensors import BUFFERS, WEIGHTS, Groups, Tensors
-from stayput.data.federated_data import Array, Examples
 from stayput.engines.masks import CountedDropout, MaskStream, exchange_dropout, stream_name
+from stayput.engines.placed_examples import PlacedExamples
 from stayput.engines.precision import autocast
 from stayput.tasks.task import LOSS_NAME, Task
 
 EVALUATION_ROWS = 1000
 """Examples in one forward pass of an evaluation."""
-
-
-class PlacedExamples:
-    """Examples on a device; `batch` gathers rows and prepares them for the model."""
-
-    def __init__(self, examples: Examples, task: Task, device: torch.device, dtype: torch.dtype) -> None:
-        self._inputs = _placed(examples.inputs, device)
-        self._targets = _placed(examples.targets, device)
-        self._prepare, self._augment, self._dtype = task.prepare, task.augment, dtype
-
-    def __len__(self) -> int:
-        """The number of examples."""
-        return len(self._inputs)
-
-    @property
-    def device(self) -> torch.device:
-        """Where they are."""
-        return self._inputs.device
-
-    @property
-    def augmented(self) -> bool:
-        """Whether a batch to train on needs draws."""
-        return self._augment is not None
-
-    def batch(self, rows: Tensor | slice, draws: Draws | None = None) -> tuple[Tensor, Tensor]:
-        """Inputs, in the model's dtype where they are not whole numbers, and targets; with draws, to train on."""
-        stored = self._inputs[rows]
-        inputs = self._prepare(stored) if draws is None or self._augment is None else self._augment(stored, draws)
-        if inputs.is_floating_point():
-            inputs = inputs.to(self._dtype)
-        targets = self._targets[rows]
-        if targets.is_floating_point():
-            targets = targets.to(self._dtype)
-        elif targets.dtype != torch.int64:
-            targets = targets.long()
-        return inputs, targets
 
 
 class ModelProgram:
@@ -208,11 +170,3 @@ def minibatches(
         inputs, targets = data.batch(chosen, draws)
         for begin in range(0, len(inputs), length):
             yield inputs[begin : begin + length], targets[begin : begin + length]
-
-
-def _placed(column: Array, device: torch.device) -> Tensor:
-    """A column as a tensor: on the CPU the same memory, not a copy of it."""
-    with warnings.catch_warnings():
-        # torch warns of memory it may not write to; nothing here writes, and a read-only map must stay one.
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(np.asarray(column)).to(device)

@@ -20,7 +20,8 @@ from stayput.core.seeds import Purpose, torch_stream
 from stayput.core.tensors import BUFFERS, FULL_GRADIENT, WEIGHTS, Groups, Tensors
 from stayput.data.federated_data import Examples, FederatedData
 from stayput.engines import masks
-from stayput.engines.model_program import AugmentationStreams, ModelProgram, PlacedExamples, minibatches
+from stayput.engines.model_program import AugmentationStreams, ModelProgram, minibatches
+from stayput.engines.placed_examples import PlacedExamples
 from stayput.errors import ModelMisfit
 from stayput.tasks.task import Task
 

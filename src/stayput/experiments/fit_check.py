@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from stayput.data.federated_data import Examples, FederatedData
-from stayput.engines.model_program import ModelProgram, PlacedExamples
+from stayput.engines.model_program import ModelProgram
+from stayput.engines.placed_examples import PlacedExamples
 from stayput.errors import LabelOutOfRange, ModelMisfit
 from stayput.tasks.losses import cross_entropy
 from stayput.tasks.task import Task

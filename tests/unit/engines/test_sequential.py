@@ -11,7 +11,8 @@ import stayput as sp
 from stayput.core.engine import RoundWork
 from stayput.core.tensors import fingerprint
 from stayput.engines import SequentialEngine
-from stayput.engines.model_program import PlacedExamples, minibatches
+from stayput.engines.model_program import minibatches
+from stayput.engines.placed_examples import PlacedExamples
 from stayput.errors import ModelMisfit
 from stayput.testing import CLASSES, FEATURES, toy_clients, toy_examples, toy_task
 

@@ -19,7 +19,8 @@ from stayput.engines.lanes.mapping import MappedModel
 from stayput.engines.lanes.model_over_lanes import ModelOverLanes, cannot
 from stayput.engines.lanes.objective import Minibatches
 from stayput.engines.masks import stream_name
-from stayput.engines.model_program import ModelProgram, PlacedExamples
+from stayput.engines.model_program import ModelProgram
+from stayput.engines.placed_examples import PlacedExamples
 from stayput.errors import ModelMisfit
 
 RANDOM_LAYERS = (nn.AlphaDropout, nn.FeatureAlphaDropout, nn.RReLU)

@@ -27,7 +27,8 @@ from stayput.engines.lanes.jobs import Outline
 from stayput.engines.lanes.programs import FullGradient, FusedSgd, LaneProgram, MappedProgram
 from stayput.engines.lanes.round_plan import Part, PartKey, full_pass, plan_round
 from stayput.engines.lanes.stepping import Lanes
-from stayput.engines.model_program import ModelProgram, PlacedExamples
+from stayput.engines.model_program import ModelProgram
+from stayput.engines.placed_examples import PlacedExamples
 from stayput.tasks.task import Task
 
 logger = logging.getLogger("stayput")

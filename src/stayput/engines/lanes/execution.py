@@ -12,7 +12,8 @@ from torch import Tensor
 from stayput.engines.lanes.jobs import Job
 from stayput.engines.lanes.programs import Facts, StackedGroups
 from stayput.engines.lanes.round_plan import AUGMENTATION, EXAMPLES, LANE, MASKS, MEMBER, RATE, STEPS, Event, Part
-from stayput.engines.lanes.stepping import Lanes, Names, sendable
+from stayput.engines.lanes.stepping import Lanes, Names
+from stayput.engines.placed_examples import sendable
 
 SUM_BYTES = 2**28
 """Memory for the float64 copies of finished clients' updates, at a time."""
@@ -35,7 +36,7 @@ def execute(part: Part, lanes: Lanes, given: GivenTo, finished: Callable[[Finish
     """Step from event to event: clients begin, clients finish, the width falls, a window of rows ends."""
     schedule = part.schedule
     begin_jobs = [part.rows.job(placement.job) for placement in schedule.placements]
-    table = sendable(part.table, lanes.device).to(lanes.device, non_blocking=True)
+    table = sendable(torch.from_numpy(part.table), lanes.device).to(lanes.device, non_blocking=True)
     begin_table, end_table = table.tensor_split(2)
     windows = range(0, schedule.num_steps, lanes.window_steps)
     stops = {*part.begins, *part.ends, *windows, schedule.num_steps}

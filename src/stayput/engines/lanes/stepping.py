@@ -19,11 +19,14 @@ from torch import Tensor
 from stayput.core.tensor_streams import ExampleStreams
 from stayput.engines.lanes.objective import Minibatches, shares
 from stayput.engines.lanes.programs import Facts, LaneProgram, StackedGroups
-from stayput.engines.model_program import PlacedExamples
+from stayput.engines.placed_examples import PlacedExamples, StagedExamples, sendable
 from stayput.tasks.task import Task
 
 WINDOW_ENTRIES = 2**24
 """Rows of the schedule that are on the device at a time, over all steps and lanes of a window."""
+
+STAGED_BYTES = 2**30
+"""Memory for the examples of a window, where not all examples are on the device."""
 
 
 class Names(NamedTuple):
@@ -44,7 +47,11 @@ class Lanes:
     ) -> None:  # fmt: skip
         self._task, self._data, self.program, self.device, self._dtype = task, data, program, data.device, dtype
         self.capacity, self.batch_length = capacity, batch_length
-        self.window_steps = max(1, WINDOW_ENTRIES // (capacity * batch_length))
+        entries = WINDOW_ENTRIES if data.resident else min(WINDOW_ENTRIES, STAGED_BYTES // data.row_bytes)
+        self.window_steps = max(1, entries // (capacity * batch_length))
+        self._staged: StagedExamples | None = None
+        if not data.resident:
+            self._staged = data.staged(self.window_steps * capacity * batch_length)
         self._loss_sum_L = torch.zeros(capacity, dtype=dtype, device=self.device)
         self._gradients_L = torch.zeros(capacity, dtype=torch.int64, device=self.device)
         self._augmentation_4L = torch.zeros(4, capacity, dtype=torch.int64, device=self.device)
@@ -59,8 +66,10 @@ class Lanes:
         if steps > len(self._rows_SLB):  # rare: graphs know the old place, so they are captured anew
             self._make_room(steps)
             self._graphs.clear()
-        self._rows_SLB[:steps].copy_(sendable(rows_SLB, self.device), non_blocking=True)
-        self._count_SL[:steps].copy_(sendable(count_SL, self.device), non_blocking=True)
+        self._send(rows_SLB, self._rows_SLB)
+        self._send(count_SL, self._count_SL)
+        if self._staged is not None:
+            self._send(self._staged.take(rows_SLB), self._places_SLB)
         self._step.zero_()
 
     def begin(self, lanes_J: Tensor, given: StackedGroups, facts_J: Facts, names: Names) -> None:
@@ -90,6 +99,11 @@ class Lanes:
         shape = (steps, self.capacity, self.batch_length)
         self._rows_SLB = torch.zeros(shape, dtype=torch.int32, device=self.device)
         self._count_SL = torch.zeros(shape[:2], dtype=torch.int32, device=self.device)
+        if self._staged is not None:
+            self._places_SLB = torch.zeros_like(self._rows_SLB)
+
+    def _send(self, array: npt.NDArray[np.int32], there: Tensor) -> None:
+        there[: len(array)].copy_(sendable(torch.from_numpy(array), self.device), non_blocking=True)
 
     def _take_step(self, width: int) -> None:
         loss_L, gradients = self.program.step(width, self._minibatches(width))
@@ -101,7 +115,12 @@ class Lanes:
     def _minibatches(self, width: int) -> Minibatches:
         rows_LB = self._rows_SLB[:, :width].index_select(0, self._step)[0]
         count_L = self._count_SL[:, :width].index_select(0, self._step)[0]
-        inputs, targets = self._data.batch(rows_LB.reshape(-1), self._draws(rows_LB, width))
+        draws = self._draws(rows_LB, width)
+        if self._staged is None:
+            inputs, targets = self._data.batch(rows_LB.reshape(-1), draws)
+        else:
+            places_LB = self._places_SLB[:, :width].index_select(0, self._step)[0]
+            inputs, targets = self._staged.batch(places_LB.reshape(-1), draws)
         share_LB = shares(self._task, targets, count_L, self.batch_length, self._dtype)
         return Minibatches(inputs, targets, count_L, share_LB, self._mask_name_L4[:width], self._gradients_L[:width])
 
@@ -132,9 +151,3 @@ class Lanes:
         for tensor, before in zip(changed, kept, strict=True):
             tensor.copy_(before)
         return graph
-
-
-def sendable(array: npt.NDArray[np.generic], device: torch.device) -> Tensor:
-    """An array in memory that a GPU reads on its own, so that sending it does not wait for what runs there."""
-    tensor = torch.from_numpy(array)
-    return tensor.pin_memory() if device.type == "cuda" else tensor
