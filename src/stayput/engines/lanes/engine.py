@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 
 from stayput.algorithms.local_sgd import LOCAL_SGD
+from stayput.core.algorithm import ClientProgram
 from stayput.core.engine import ClientUpdate, CohortResult, RoundWork
 from stayput.core.tensors import WEIGHTS, Groups, Tensors, flatten, unflatten
 from stayput.data.federated_data import Examples, FederatedData
@@ -24,6 +25,7 @@ from stayput.engines.lanes.cohort_sums import CohortSums
 from stayput.engines.lanes.execution import Finished, execute
 from stayput.engines.lanes.given import Given
 from stayput.engines.lanes.jobs import Outline
+from stayput.engines.lanes.memory import bytes_of_a_lane, free_bytes, lanes_that_fit
 from stayput.engines.lanes.programs import FullGradient, FusedSgd, LaneProgram, MappedProgram
 from stayput.engines.lanes.round_plan import Part, PartKey, full_pass, plan_round
 from stayput.engines.lanes.stepping import Lanes
@@ -58,6 +60,7 @@ class LanesEngine:
         self._model = choice_of_model(self._program, self._data)
         self._lanes: dict[PartKey, Lanes] = {}
         self._max_lanes = max_lanes
+        self._most_lanes: dict[PartKey, int] = {}
         self._planned_ahead: tuple[list[Outline], list[Part]] | None = None
         self.initial_model = self._program.initial_model
         self.module_with = self._program.module_with
@@ -132,8 +135,27 @@ class LanesEngine:
 
     def _capacity(self, key: PartKey, num_jobs: int) -> int:
         kept = self._lanes.get(key)
-        wanted = num_jobs if self._max_lanes is None else min(num_jobs, self._max_lanes)
+        if kept is not None and kept.capacity >= num_jobs:
+            return kept.capacity
+        most = [limit for limit in (self._max_lanes, self._lanes_that_fit(key, num_jobs)) if limit is not None]
+        wanted = min(num_jobs, *most) if most else num_jobs
         return wanted if kept is None else max(wanted, kept.capacity)
+
+    def _lanes_that_fit(self, key: PartKey, num_jobs: int) -> int | None:
+        """What the device's memory holds of these lanes, found out once, when they are asked for."""
+        if key not in self._most_lanes:
+            free = free_bytes(self._device)
+            if free is None:
+                return None
+            program, length = key
+            needed = bytes_of_a_lane(self._program, self._data, length, fused=self._is_fused(program))
+            fitting = self._most_lanes[key] = lanes_that_fit(free, needed)
+            if fitting < num_jobs:
+                logger.warning(
+                    "%d clients take turns on %d lanes, which is what the device's free memory holds at %.1f MB a lane",
+                    num_jobs, fitting, needed / 1e6,
+                )  # fmt: skip
+        return self._most_lanes[key]
 
     def _add_full_gradients(self, part: Part, works: Sequence[RoundWork], given: Given) -> None:
         program = FullGradient(self._model, works[part.jobs[0].member].sent[WEIGHTS], part.capacity)
@@ -157,9 +179,12 @@ class LanesEngine:
 
     def _lane_program(self, part: Part, like: Tensors) -> LaneProgram:
         program, _ = part.key
-        if program is LOCAL_SGD and self._model.descends:
+        if self._is_fused(program):
             return FusedSgd(self._model, like, part.capacity)
         return MappedProgram(self._model, program, part.capacity, self._device)
+
+    def _is_fused(self, program: ClientProgram) -> bool:
+        return program is LOCAL_SGD and self._model.descends
 
     def _use_fewer_lanes(self) -> None:
         """Half as many, after the device's memory did not hold them; the round begins anew, to the same result."""
