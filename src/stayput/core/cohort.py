@@ -17,5 +17,11 @@ def cohort_size(num_clients: int, client_fraction: float) -> int:
 
 def choose_cohort(num_clients: int, client_fraction: float, *, seed: int, round_number: int) -> Indices:
     """The clients of a round, in ascending order; the same for the same seed and round, on any engine."""
-    size = cohort_size(num_clients, client_fraction)
-    return distinct_integers(seed, Purpose.COHORT, size, num_clients, round_number=round_number)
+    return draw_clients(cohort_size(num_clients, client_fraction), num_clients, seed=seed, round_number=round_number)
+
+
+def draw_clients(
+    count: int, below: int, *, seed: int, round_number: int, purpose: Purpose = Purpose.COHORT, draw: int = 0
+) -> Indices:
+    """`count` different clients of range(below), in ascending order; `draw` tells several draws of a round apart."""
+    return distinct_integers(seed, purpose, count, below, round_number=round_number, epoch=draw)

@@ -20,12 +20,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from stayput.core.rules import require_count
+
+if TYPE_CHECKING:
+    import torch
 
 Indices = npt.NDArray[np.int64]
 """Positions of clients or examples."""
@@ -35,6 +38,7 @@ class Purpose(StrEnum):
     """What a stream is for. Two purposes never share numbers; the names are part of a run's result."""
 
     COHORT = "cohort"
+    REPLACEMENT = "replacement clients"
     SHUFFLE = "shuffle"
     INITIAL_WEIGHTS = "initial weights"
     LOCAL_TRAINING = "local training"
@@ -65,15 +69,17 @@ def permutation(
     return np.argsort(words, kind="stable").astype(np.int64, copy=False)
 
 
-def distinct_integers(seed: int, purpose: Purpose, count: int, below: int, *, round_number: int = 0) -> Indices:
+def distinct_integers(
+    seed: int, purpose: Purpose, count: int, below: int, *, round_number: int = 0, epoch: int = 0
+) -> Indices:
     """`count` different integers of range(below), sorted, every subset equally likely.
 
     Few out of many are drawn one after another, skipping repeats, so the cost depends on `count` alone: a cohort
     of 100 out of a million takes no longer than out of a thousand.
     """
     if 4 * count > below:
-        return np.sort(permutation(seed, purpose, below, round_number=round_number)[:count])
-    stream = _philox(seed, purpose, round_number, 0, 0)
+        return np.sort(permutation(seed, purpose, below, round_number=round_number, epoch=epoch)[:count])
+    stream = _philox(seed, purpose, round_number, 0, epoch)
     accept_below = (2**64 // below) * below  # rejecting the words above it makes every integer equally likely
     chosen: dict[int, None] = {}
     while len(chosen) < count:
@@ -103,6 +109,8 @@ def torch_stream(
 
     Outside they are as they were, so a caller's own randomness is neither used nor disturbed.
     """
+    import torch  # late: a coordinator draws cohorts, and holds no tensors
+
     devices = [device] if device is not None and device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(torch_seed(seed, purpose, round_number=round_number, client=client))
