@@ -26,7 +26,7 @@ SECONDS_TO_END = 20
 """Far longer than it takes, on a machine that has other things to do."""
 
 SCRIPT = """
-import os, sys
+import os, select, sys
 import numpy as np, torch, stayput as sp
 from dataclasses import replace
 from stayput.core.engine import RoundWork
@@ -48,7 +48,8 @@ try:
     engine.run([RoundWork(1, 0, np.arange(4), algorithm.plan(1), sent, program)])
     for worker in engine._pool._workers:
         print(worker.process.pid, flush=True)
-    sys.stdin.read()
+    while not select.select([sys.stdin], [], [], 0.1)[0]:
+        pass  # a signal that comes just before a blocking call would not end it: look again, and again
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
