@@ -6,22 +6,25 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check lint format bench clean
+.PHONY: help demo test test-soak test-gpu check lint format bench clean
 
 help: ## print the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/ready ## train FedAvg on real MNIST to 97%, write the curve and a report (minutes)
 	$(BIN)/stayput run examples/demo.toml
 
 test: .venv/ready-for-tests ## install what the tests need, then run all of them
-	$(PYTEST)
+	$(PYTEST) -m "not soak"
+
+test-soak: .venv/ready-for-tests ## the longest tests: hundreds of kills, thousands of clients (an hour)
+	$(BIN)/python -m pytest -m soak
 
 test-gpu: ## the engines' tests on CUDA, with the Python that has torch and pytest there (PYTHON=...)
 	STAYPUT_TEST_DEVICE=cuda PYTHONPATH=src $(PYTHON) -m pytest -q -p no:randomly tests/contracts tests/unit/engines
 
 check: .venv/ready-for-tests format lint ## format, lint, check types and imports, run the fast tests (under a minute)
-	$(PYTEST) -q -m "not slow and not network"
+	$(PYTEST) -q -m "not slow and not network and not soak"
 
 lint: .venv/ready-for-tests ## lint, check types and imports, change nothing
 	$(BIN)/ruff format --check --quiet .
