@@ -119,3 +119,9 @@ class TargetMissed(StayputError):
     """The run ended below a target that was required."""
 
     exit_code = 6
+
+
+class BudgetSpent(StayputError):
+    """The time that was given is spent before everything was measured; what was measured is kept."""
+
+    exit_code = 7

@@ -17,6 +17,7 @@ from stayput.cli.help_pages import SectionedCommand, SectionedCommands
 from stayput.cli.interruption import Terminated, exit_code_of, raise_on_sigterm
 from stayput.cli.partitions import partitions
 from stayput.cli.report import report
+from stayput.cli.reproduce import reproduce
 from stayput.cli.resume import resume
 from stayput.cli.run import run
 from stayput.cli.show import show
@@ -33,6 +34,7 @@ EXIT_CODES = {
     4: "training that cannot start or has diverged",
     5: "a run's folder: none there, one there already, in use, or damaged",
     6: "the target was missed, under --require-target",
+    7: "the budget was spent before everything was measured, under --budget",
     130: "interrupted by Ctrl-C, after a checkpoint",
     143: "ended by SIGTERM, after a checkpoint",
 }
@@ -71,7 +73,7 @@ NAMES = "What there is"
 THIS_MACHINE = "This machine"
 
 COMMANDS = {
-    RUNS: (run, sweep, resume, show, compare, report),
+    RUNS: (run, sweep, resume, show, compare, report, reproduce),
     NAMES: (tasks, algorithms, partitions),
     THIS_MACHINE: (doctor,),
 }

@@ -52,6 +52,8 @@ class RunInProgress:
         self._algorithm, self._engine, self._clients, self._on_round = algorithm, engine, clients, on_round
         self._checkpointed: int | None = None
         self.diverged: TrainingDiverged | None = None
+        self.dropped: str | None = None
+        """Why it ends before its time, where whoever trains it says so; set between two rounds."""
         self.progress = progress or Progress(algorithm.init(engine.initial_model(spec.seed)))
         self._memory = self._open_memory(anew=progress is None)
 
@@ -101,7 +103,7 @@ class RunInProgress:
     def ended(self) -> bool:
         """Whether there is nothing left to train."""
         history = self.progress.history
-        if history.last_round >= self.spec.rounds or self.diverged is not None:
+        if history.last_round >= self.spec.rounds or self.diverged is not None or self.dropped is not None:
             return True
         if not self.spec.stop_at_target or self.spec.target is None:
             return False
@@ -135,10 +137,17 @@ class RunInProgress:
             self._on_round(report, self.progress.history)
 
 
-def train_together(engine: Engine, runs: Sequence[RunInProgress], *, diverging_ends_all: bool = True) -> None:
+def train_together(
+    engine: Engine,
+    runs: Sequence[RunInProgress],
+    *,
+    diverging_ends_all: bool = True,
+    after_round: Callable[[], None] | None = None,
+) -> None:
     """Train runs round by round, all of them on one engine, until each has ended.
 
-    Without `diverging_ends_all`, a run that diverges ends alone and remembers why.
+    Without `diverging_ends_all`, a run that diverges ends alone and remembers why. `after_round` is called when all
+    have finished a round; it may drop runs, and what it raises ends the training.
     """
     try:
         for run in runs:
@@ -155,6 +164,8 @@ def train_together(engine: Engine, runs: Sequence[RunInProgress], *, diverging_e
                     if diverging_ends_all:
                         raise
                     run.diverged = error
+            if after_round is not None:
+                after_round()
     finally:  # at the end, and at an interruption: keep the rounds that are finished
         for run in runs:
             run.checkpoint()

@@ -29,6 +29,11 @@ def unit_interval(inputs: Tensor) -> Tensor:
     return inputs / 255
 
 
+def centred_interval(inputs: Tensor) -> Tensor:
+    """Bytes 0..255 as numbers in [-0.5, 0.5], as TensorFlow's tutorials of 2016 had them."""
+    return inputs / 255 - 0.5
+
+
 @dataclass(frozen=True)
 class Task:
     """Model, loss and metrics."""
