@@ -1,4 +1,4 @@
-"""`stayput data`: list the data sets, fetch one, verify one."""
+"""`stayput data`: list the data sets, fetch one, verify one; what builds a population is in `data_build.py`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stayput.cli import flags
+from stayput.cli.data_build import build_data
 from stayput.cli.help_pages import SectionedCommand, SectionedCommands
 from stayput.cli.outcome import json_line
 from stayput.cli.progress import DownloadLines
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 data = typer.Typer(
     name="data",
     cls=SectionedCommands,
-    help="List, fetch and verify data sets.",
+    help="List, fetch and verify data sets; build populations of clients from tables.",
     no_args_is_help=True,
     rich_markup_mode=None,  # as in main
 )
@@ -59,13 +60,31 @@ def fetch_data(name: Name, data_dir: DataDir = None) -> None:
 
 @data.command("verify", cls=SectionedCommand)
 def verify_data(name: Name, data_dir: DataDir = None) -> None:
-    """Read every byte of a data set and compare it with what was published."""
+    """Read every byte of a data set and compare it with what was published.
+
+    NAME may also be the folder of a population: then every byte is compared with what was built.
+    """
+    if Path(name).is_dir():
+        _verify_population(Path(name))
+        return
     data_set = _data_set(name)
     location = data_set.locate(data_dir)
     if location is None:
         raise DataUnavailable(f"{data_set.name}: is not here (bring it with: stayput data fetch {data_set.name})")
     data_set.verify(location)
     answer(f"{data_set.name}: {megabytes(location.num_bytes)} in {location.path}, as published")
+
+
+data.command("build", cls=SectionedCommand)(build_data)
+
+
+def _verify_population(folder: Path) -> None:
+    from stayput.data.populations import open_population
+    from stayput.data.store import stored_bytes, verify_columns
+
+    clients = open_population(folder).clients
+    verify_columns(folder)
+    answer(f"{folder}: {clients.num_clients:,} clients, {megabytes(stored_bytes(folder))}, as built")
 
 
 def _data_set(name: str) -> DataSet:

@@ -164,6 +164,13 @@ PartitionSeed = Annotated[
         rich_help_panel=CLIENTS,
     ),
 ]
+Population = Annotated[
+    Path | None,
+    typer.Option(
+        help="A folder of clients with data of their own, see `stayput data build`; instead of a partition.",
+        rich_help_panel=CLIENTS,
+    ),
+]
 
 Rounds = Annotated[
     int | None,

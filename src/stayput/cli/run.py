@@ -37,6 +37,7 @@ def run(
     unbalanced: flags.Unbalanced = None,
     spread: flags.Spread = None,
     partition_seed: flags.PartitionSeed = None,
+    population: flags.Population = None,
     rounds: flags.Rounds = None,
     target: flags.Target = None,
     stop_at_target: flags.StopAtTarget = None,

@@ -17,7 +17,7 @@ from typing import Any
 from stayput.core.named_settings import NAME, from_plain, to_plain
 from stayput.core.schedules import parse_schedule
 from stayput.errors import InvalidSetting, UnknownName
-from stayput.runs.spec import RunSpec
+from stayput.runs.spec import POPULATION, RunSpec
 
 DEFAULT_ROUNDS = 100
 
@@ -94,6 +94,7 @@ SETTINGS: Mapping[str, Kind] = {
     "unbalanced": TEXT,
     "spread": NUMBER,
     "partition_seed": WHOLE,
+    "population": FOLDER,
     "rounds": WHOLE,
     "target": NUMBER,
     "stop_at_target": SWITCH,
@@ -216,6 +217,8 @@ def _read_schedule(name: str, value: object) -> object:
 def _partition(settings: Mapping[str, Any]) -> dict[str, Any]:
     from stayput.data.partitions import PARTITIONS, Unbalanced
 
+    if "population" in settings:
+        return _population(settings)
     name = known_name("partition", settings.get("partition", "iid"), PARTITIONS)
     if name == Unbalanced.name:
         raise InvalidSetting(
@@ -234,6 +237,16 @@ def _partition(settings: Mapping[str, Any]) -> dict[str, Any]:
             f"log_normal or power_law, or leave spread out)"
         )
     return to_plain(partition)
+
+
+def _population(settings: Mapping[str, Any]) -> dict[str, Any]:
+    for name in ("partition", *OF_PARTITION, "unbalanced", "spread", "partition_seed"):
+        if name in settings:
+            raise InvalidSetting(
+                f"{name}={settings[name]!r}: the clients of a population hold what they hold (leave {name} or "
+                f"population out)"
+            )
+    return {NAME: POPULATION, "folder": str(Path(settings["population"]).absolute())}
 
 
 def refuse_foreign(kind: str, name: str, given: Mapping[str, Any], known: Mapping[str, type[Any]]) -> None:

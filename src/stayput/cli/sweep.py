@@ -57,6 +57,7 @@ def sweep(
     unbalanced: flags.Unbalanced = None,
     spread: flags.Spread = None,
     partition_seed: flags.PartitionSeed = None,
+    population: flags.Population = None,
     rounds: flags.Rounds = None,
     target: flags.Target = None,
     stop_at_target: flags.StopAtTarget = None,

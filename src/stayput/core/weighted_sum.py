@@ -22,14 +22,16 @@ class WeightedSum:
 
     def __init__(self, cohort: Iterable[int]) -> None:
         self._waiting_for = [int(client) for client in cohort][::-1]  # the next client is the last element
+        self._expected = set(self._waiting_for)
         self._early: dict[int, tuple[Groups, float]] = {}
         self._total: dict[str, dict[str, Tensor]] = {}
         self._total_weight = 0.0
 
     def add(self, client: int, update: Groups, weight: float) -> None:
         """Take a client's update with its weight n_k; each client of the cohort exactly once."""
-        if client not in self._waiting_for or client in self._early:
+        if client not in self._expected:
             raise InvalidSetting(f"client={client}: must be a client of the cohort, and come once")
+        self._expected.remove(client)
         self._early[client] = (update, weight)
         while self._waiting_for and self._waiting_for[-1] in self._early:
             self._accumulate(*self._early.pop(self._waiting_for.pop()))

@@ -4,6 +4,7 @@
     clients = examples.partition(Shards(), seed=0)     spread over clients
     clients = from_clients({"a": (x, y), ...})         or clients with data of their own
     split = mnist.load()                               or a known data set, fetched when it is not here
+    build_population("rows.parquet", "clients", ...)   or more clients than fit into memory, on the disk
 
 Importing this imports neither pyarrow nor datasets nor pandas: `from_table` asks for them when it is called.
 Must not import tasks, engines or runs.
@@ -12,9 +13,11 @@ Must not import tasks, engines or runs.
 from __future__ import annotations
 
 from stayput.data import cifar10, mnist, partitions, posts, shakespeare
+from stayput.data.building import build_population
 from stayput.data.columns import from_arrays, from_clients, from_datasets
 from stayput.data.data_set import DataSet, Location, Split
 from stayput.data.federated_data import Assignment, Examples, FederatedData, Partition
+from stayput.data.populations import Population, open_population, save_population
 from stayput.data.tables import from_table
 
 DATA_SETS: dict[str, DataSet] = {
@@ -30,14 +33,18 @@ __all__ = [
     "FederatedData",
     "Location",
     "Partition",
+    "Population",
     "Split",
+    "build_population",
     "cifar10",
     "from_arrays",
     "from_clients",
     "from_datasets",
     "from_table",
     "mnist",
+    "open_population",
     "partitions",
     "posts",
+    "save_population",
     "shakespeare",
 ]

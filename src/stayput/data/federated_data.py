@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +23,20 @@ from stayput.core.seeds import Indices
 from stayput.errors import EmptyClient, InvalidSetting
 
 Array = npt.NDArray[Any]
+
+_LABELS_AT_ONCE = 1 << 20
+"""Labels that are counted at a time: their columns may be larger than memory."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Examples on the disk."""
+
+    folder: Path
+    part: str
+    """Which of the examples that are stored there."""
+    sha256: str
+    """Of the folder's manifest, which has the hashes of all columns: another folder of that name is noticed."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +51,11 @@ class Examples:
     """Further columns by which examples can be told apart, such as who wrote them; see `partitions.ByKey`."""
     absent_keys: Mapping[str, str] = field(default_factory=dict)
     """Keys these examples could have, each with what to do to get it, for the error when one is asked for."""
+    target_range: tuple[int, int] | None = None
+    """The smallest and the largest target, where these are whole numbers and somebody has looked at all of them: then
+    nobody else need."""
+    stored: Stored | None = None
+    """Where the columns are on the disk as they are here, if they are: other processes can map them too."""
 
     def __post_init__(self) -> None:
         """Refuse columns that do not match."""
@@ -66,8 +86,8 @@ class Examples:
 class Assignment:
     """Which rows each client holds."""
 
-    order: Indices
-    """Rows, client after client."""
+    order: Indices | None
+    """Rows, client after client; None where they lie like that already, and an order would only fill memory."""
     offsets: Indices
     """Where in `order` each client begins, and last where the last one ends: K + 1 numbers."""
     client_ids: Sequence[str] | None = None
@@ -76,10 +96,10 @@ class Assignment:
     def __post_init__(self) -> None:
         """Refuse offsets that are none, and clients without examples."""
         sizes = np.diff(self.offsets)
-        if not len(sizes) or self.offsets[0] != 0 or self.offsets[-1] != len(self.order) or sizes.min() < 0:
-            raise InvalidSetting(
-                f"offsets: must rise from 0 to the number of rows, {len(self.order)}, with one more entry than clients"
-            )
+        if not len(sizes) or self.offsets[0] != 0 or sizes.min() < 0:
+            raise self._misfit("the number of rows" if self.order is None else len(self.order))
+        if self.order is not None:
+            self.refuse_other_rows_than(len(self.order))
         if self.client_ids is not None and len(self.client_ids) != len(sizes):
             raise InvalidSetting(
                 f"client_ids has {len(self.client_ids)} names: must have one for each of {len(sizes)} clients"
@@ -95,6 +115,26 @@ class Assignment:
     def num_clients(self) -> int:
         """K."""
         return len(self.offsets) - 1
+
+    @property
+    def num_rows(self) -> int:
+        """The rows of all clients."""
+        return int(self.offsets[-1])
+
+    def between(self, first: int, last: int) -> Indices:
+        """A stretch of the rows, client after client."""
+        return np.arange(first, last, dtype=np.int64) if self.order is None else self.order[first:last]
+
+    def refuse_other_rows_than(self, num_rows: int) -> None:
+        """Refuse offsets that do not end with the rows there are."""
+        if self.num_rows != num_rows:
+            raise self._misfit(num_rows)
+
+    def _misfit(self, num_rows: int | str) -> InvalidSetting:
+        return InvalidSetting(
+            f"offsets: must rise from 0 to the number of rows, {num_rows}, with one more entry than clients (they are "
+            f"{len(self.offsets)} and end at {self.offsets[-1]})"
+        )
 
     def client_name(self, client: int) -> str:
         """A client's name."""
@@ -121,6 +161,11 @@ class FederatedData:
     examples: Examples
     assignment: Assignment
 
+    def __post_init__(self) -> None:
+        """Refuse offsets that do not match the columns."""
+        if self.assignment.order is None:
+            self.assignment.refuse_other_rows_than(len(self.examples))
+
     @property
     def num_clients(self) -> int:
         """K."""
@@ -129,7 +174,7 @@ class FederatedData:
     @property
     def num_examples(self) -> int:
         """n, over all clients."""
-        return int(self.assignment.offsets[-1])
+        return self.assignment.num_rows
 
     @cached_property
     def client_sizes(self) -> Indices:
@@ -139,27 +184,30 @@ class FederatedData:
     def rows(self, client: int) -> Indices:
         """The rows of the examples that a client holds."""
         offsets = self.assignment.offsets
-        return self.assignment.order[offsets[client] : offsets[client + 1]]
+        return self.assignment.between(int(offsets[client]), int(offsets[client + 1]))
 
     def pooled(self) -> FederatedData:
         """The same examples, all held by one client: for baselines that are not federated."""
-        order = self.assignment.order
-        return FederatedData(self.examples, Assignment(order, np.array([0, len(order)], dtype=np.int64)))
+        together = np.array([0, self.num_examples], dtype=np.int64)
+        return FederatedData(self.examples, Assignment(self.assignment.order, together))
 
     def label_counts(self) -> npt.NDArray[np.int64]:
         """How many examples of each label each client holds, [client, label]; see `Examples.has_labels`."""
         targets = np.asarray(self.examples.targets)
         if not self.examples.has_labels:
             raise InvalidSetting(f"targets of shape {targets.shape} and dtype {targets.dtype}: have no labels to count")
-        labels = targets[self.assignment.order].astype(np.int64)
-        clients = np.repeat(np.arange(self.num_clients), self.client_sizes)
-        num_labels = int(labels.max()) + 1
-        counts = np.bincount(clients * num_labels + labels, minlength=self.num_clients * num_labels)
-        return counts.reshape(self.num_clients, num_labels)
+        _, most = self.examples.target_range or (0, int(targets.max()))
+        counts = np.zeros((self.num_clients, most + 1), dtype=np.int64)
+        for first in range(0, self.num_examples, _LABELS_AT_ONCE):
+            last = min(first + _LABELS_AT_ONCE, self.num_examples)
+            clients = np.searchsorted(self.assignment.offsets, np.arange(first, last), side="right") - 1
+            np.add.at(counts, (clients, targets[self.assignment.between(first, last)]), 1)
+        return counts
 
     @cached_property
     def partition_fingerprint(self) -> str:
         """SHA-256 over who holds which rows: a run that goes on must find the same."""
         digest = hashlib.sha256(np.ascontiguousarray(self.assignment.offsets, dtype="<i8").tobytes())
-        digest.update(np.ascontiguousarray(self.assignment.order, dtype="<i8").tobytes())
+        if self.assignment.order is not None:
+            digest.update(np.ascontiguousarray(self.assignment.order, dtype="<i8").tobytes())
         return digest.hexdigest()

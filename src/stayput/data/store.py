@@ -17,12 +17,13 @@ is never absent under a reader's feet.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,9 @@ from stayput.errors import CorruptData, DataUnavailable
 MANIFEST = "manifest.json"
 FORMAT = 1
 """Of the manifest; a folder of another format is fetched again."""
+
+Append = Callable[[Array], None]
+"""Takes the next rows of a column."""
 
 _WORKING_SUFFIX = ".part"
 _ABANDONED_AFTER_SECONDS = 24 * 3600
@@ -54,27 +58,79 @@ def working_folder(cache: Path, name: str) -> Iterator[Path]:
 
 def save_columns(columns: Mapping[str, Array], destination: Path, *, working: Path, origin: str) -> None:
     """Store columns so that `destination` either holds them all, checked and on the disk, or is as it was."""
-    staged = working / "columns"
-    staged.mkdir()
-    described = {}
+    staged = StagedColumns(working)
     for name, column in columns.items():
-        file = staged / f"{name}.npy"
+        staged.save(name, column)
+    staged.publish(destination, origin=origin)
+
+
+class StagedColumns:
+    """Columns on their way to the disk: written into a working folder, then published together."""
+
+    def __init__(self, working: Path) -> None:
+        self._folder = working / "columns"
+        self._folder.mkdir()
+        self._described: dict[str, dict[str, Any]] = {}
+
+    def save(self, name: str, column: Array) -> None:
+        """Write a column that is there as a whole."""
+        file = self._folder / f"{name}.npy"
         with file.open("xb") as stream:
             np.save(stream, column, allow_pickle=False)
             _to_disk(stream.fileno())
-        described[name] = {
+        self._describe(name, column.dtype, column.shape, file_sha256(file))
+
+    @contextmanager
+    def stream(self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Iterator[Append]:
+        """Write a column of this shape a few rows at a time, by calling what this gives with them."""
+        digest = hashlib.sha256()
+        written = 0
+        with (self._folder / f"{name}.npy").open("xb") as file:
+
+            def write(content: bytes | memoryview) -> None:
+                file.write(content)
+                digest.update(content)
+
+            def append(rows: Array) -> None:
+                nonlocal written
+                if rows.dtype != dtype or rows.shape[1:] != shape[1:]:
+                    raise CorruptData(
+                        f"column {name!r}: rows of {rows.dtype} {rows.shape[1:]} follow rows of {dtype} {shape[1:]}: "
+                        f"must be the same throughout"
+                    )
+                written += len(rows)
+                write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
+
+            header = io.BytesIO()
+            described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(header, described)
+            write(header.getvalue())
+            yield append
+            file.flush()
+            _to_disk(file.fileno())
+        if written != shape[0]:
+            raise CorruptData(f"column {name!r}: has {written} rows: must have the {shape[0]} that were counted")
+        self._describe(name, dtype, shape, digest.hexdigest())
+
+    def publish(self, destination: Path, *, origin: str, facts: Mapping[str, object] | None = None) -> None:
+        """The manifest, then the folder's own name."""
+        manifest = {"format": FORMAT, "origin": origin, "facts": dict(facts or {}), "columns": self._described}
+        with (self._folder / MANIFEST).open("x", encoding="utf-8") as text:
+            json.dump(manifest, text, indent=2)
+            text.flush()
+            _to_disk(text.fileno())
+        _folder_to_disk(self._folder)
+        _publish(self._folder, destination)
+
+    def _describe(self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...], sha256: str) -> None:
+        file = self._folder / f"{name}.npy"
+        self._described[name] = {
             "file": file.name,
             "bytes": file.stat().st_size,
-            "sha256": file_sha256(file),
-            "dtype": column.dtype.str,
-            "shape": list(column.shape),
+            "sha256": sha256,
+            "dtype": dtype.str,
+            "shape": list(shape),
         }
-    with (staged / MANIFEST).open("x", encoding="utf-8") as text:
-        json.dump({"format": FORMAT, "origin": origin, "columns": described}, text, indent=2)
-        text.flush()
-        _to_disk(text.fileno())
-    _folder_to_disk(staged)
-    _publish(staged, destination)
 
 
 def open_columns(folder: Path) -> dict[str, Array]:
@@ -98,12 +154,18 @@ def verify_columns(folder: Path) -> None:
     for entry in _manifest(folder)["columns"].values():
         path = _file(folder, entry)
         if (found := file_sha256(path)) != entry["sha256"]:
-            raise CorruptData(f"{path}: has sha256 {found}: must have {entry['sha256']} (fetch it again)")
+            raise CorruptData(f"{path}: has sha256 {found}: must have {entry['sha256']} (fetch or build it again)")
 
 
 def stored_bytes(folder: Path) -> int:
     """The size of the columns together."""
     return sum(entry["bytes"] for entry in _manifest(folder)["columns"].values())
+
+
+def stored_facts(folder: Path) -> dict[str, Any]:
+    """What whoever stored the columns noted of them."""
+    facts = _manifest(folder).get("facts", {})
+    return facts if isinstance(facts, dict) else {}
 
 
 def file_sha256(path: Path) -> str:
@@ -120,7 +182,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     except (ValueError, OSError) as error:
         raise CorruptData(f"{folder / MANIFEST}: cannot be read ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or not _well_formed(manifest):
-        raise CorruptData(f"{folder / MANIFEST}: is not a manifest of format {FORMAT} (fetch it again)")
+        raise CorruptData(f"{folder / MANIFEST}: is not a manifest of format {FORMAT} (fetch or build it again)")
     return manifest
 
 
@@ -139,9 +201,9 @@ def _file(folder: Path, entry: Mapping[str, Any]) -> Path:
     try:
         size = path.stat().st_size
     except OSError as error:
-        raise CorruptData(f"{path}: is missing (fetch it again)") from error
+        raise CorruptData(f"{path}: is missing (fetch or build it again)") from error
     if size != entry["bytes"]:
-        raise CorruptData(f"{path}: has {size} bytes: must have {entry['bytes']} (fetch it again)")
+        raise CorruptData(f"{path}: has {size} bytes: must have {entry['bytes']} (fetch or build it again)")
     return path
 
 

@@ -31,20 +31,22 @@ def from_table(
     `inputs` and `targets` each name one column, whose cells are numbers or lists of one shape, or several
     columns of numbers, which are put side by side. Clients are in the order of their sorted ids.
     """
-    columns = [client, *_names(inputs), *_names(targets)]
-    arrow = _arrow_table(table, columns)
-    examples = Examples(_column(arrow, inputs), _column(arrow, targets))
+    columns = [client, *names_of(inputs), *names_of(targets)]
+    arrow = arrow_table(table, columns)
+    examples = Examples(column_of(arrow, inputs), column_of(arrow, targets))
     if not len(examples):
         raise InvalidSetting("table has 0 rows: must hold at least one example")
     codes, ids = _clients(arrow, client)
     return FederatedData(examples, grouped(codes, ids))
 
 
-def _names(columns: str | Sequence[str]) -> list[str]:
+def names_of(columns: str | Sequence[str]) -> list[str]:
+    """One name or several, as a list."""
     return [columns] if isinstance(columns, str) else list(columns)
 
 
-def _pyarrow() -> Any:  # noqa: ANN401 - a module, or our error
+def pyarrow_or_refuse() -> Any:  # noqa: ANN401 - a module, or our error
+    """The module pyarrow, or the sentence that says how to have it."""
     try:
         import pyarrow as pa
     except ImportError as error:
@@ -52,25 +54,25 @@ def _pyarrow() -> Any:  # noqa: ANN401 - a module, or our error
     return pa
 
 
-def _arrow_table(table: Any, columns: list[str]) -> Any:  # noqa: ANN401 - see from_table
+def arrow_table(table: Any, columns: list[str]) -> Any:  # noqa: ANN401 - see from_table
     """The columns that are asked for, as a pyarrow Table."""
-    pa = _pyarrow()
+    pa = pyarrow_or_refuse()
     columns = list(dict.fromkeys(columns))
     if isinstance(table, str | Path):
         return _read_parquet(Path(table), columns)
     library = type(table).__module__.partition(".")[0]
     if library == "pandas" and hasattr(table, "columns"):
-        _require_columns(columns, [str(name) for name in table.columns])
+        require_columns(columns, [str(name) for name in table.columns])
         return pa.Table.from_pandas(table[columns], preserve_index=False)
     if library == "datasets" and hasattr(table, "with_format") and hasattr(table, "select_columns"):
         if not hasattr(table, "__len__"):
             raise InvalidSetting("table: a streamed Dataset has no rows to count (load it without streaming=True)")
         if isinstance(table, dict):
             raise InvalidSetting(f"table: must be one split of the data set (pass one of {sorted(table)})")
-        _require_columns(columns, table.column_names)
+        require_columns(columns, table.column_names)
         return table.select_columns(columns).with_format("arrow")[:]  # applies its shuffles and selections
     if isinstance(table, pa.Table):
-        _require_columns(columns, table.column_names)
+        require_columns(columns, table.column_names)
         return table.select(columns)
     raise InvalidSetting(
         f"table={type(table).__name__}: must be the path of a parquet file, a pyarrow Table, a pandas "
@@ -79,20 +81,21 @@ def _arrow_table(table: Any, columns: list[str]) -> Any:  # noqa: ANN401 - see f
 
 
 def _read_parquet(path: Path, columns: list[str]) -> Any:  # noqa: ANN401 - a pyarrow Table
-    pa = _pyarrow()
+    pa = pyarrow_or_refuse()
     import pyarrow.parquet as pq
 
     if not path.exists():
         raise DataUnavailable(f"table={str(path)!r}: must be an existing parquet file")
     try:
         if path.is_file():
-            _require_columns(columns, pq.read_schema(path).names)
+            require_columns(columns, pq.read_schema(path).names)
         return pq.read_table(path, columns=columns, memory_map=True)
     except (pa.ArrowInvalid, OSError) as error:
         raise CorruptData(f"table={str(path)!r}: cannot be read as parquet ({error})") from error
 
 
-def _require_columns(wanted: Sequence[str], known: Sequence[str]) -> None:
+def require_columns(wanted: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse names that no column has."""
     for column in wanted:
         if column not in known:
             raise UnknownName("column", column, known)
@@ -114,7 +117,7 @@ def _clients(table: Any, client: str) -> tuple[Array, list[str]]:  # noqa: ANN40
     return rank[codes], [str(values[used[position]]) for position in by_id]
 
 
-def _column(table: Any, columns: str | Sequence[str]) -> Array:  # noqa: ANN401 - a pyarrow Table
+def column_of(table: Any, columns: str | Sequence[str]) -> Array:  # noqa: ANN401 - a pyarrow Table
     """One column, or several side by side."""
     if isinstance(columns, str):
         return _numbers(columns, table.column(columns))
@@ -145,7 +148,7 @@ def _numbers(name: str, column: Any) -> Array:  # noqa: ANN401 - a pyarrow Chunk
 
 def _chunk_numbers(name: str, chunk: Any) -> Array:  # noqa: ANN401 - a pyarrow Array
     """The numbers in a pyarrow array; nested lists of equal lengths become further dimensions."""
-    pa = _pyarrow()
+    pa = pyarrow_or_refuse()
     if isinstance(chunk, pa.FixedShapeTensorArray):
         tensors: Array = chunk.to_numpy_ndarray()
         return tensors
@@ -172,7 +175,7 @@ def _chunk_numbers(name: str, chunk: Any) -> Array:  # noqa: ANN401 - a pyarrow 
 
 
 def _is_dictionary(kind: Any) -> bool:  # noqa: ANN401 - a pyarrow DataType
-    return bool(_pyarrow().types.is_dictionary(kind))
+    return bool(pyarrow_or_refuse().types.is_dictionary(kind))
 
 
 def _ragged(name: str) -> InvalidSetting:

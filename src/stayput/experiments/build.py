@@ -9,9 +9,10 @@ from stayput.core.named_settings import from_plain
 from stayput.data import DATA_SETS
 from stayput.data.fetching import Progress
 from stayput.data.partitions import PARTITIONS
+from stayput.data.populations import open_population
 from stayput.errors import InvalidSetting
 from stayput.experiments.preparing import Parts, refuse_impossible
-from stayput.runs.spec import CUSTOM, RunSpec
+from stayput.runs.spec import CUSTOM, POPULATION, RunSpec
 from stayput.tasks.catalogue import named_task
 
 
@@ -24,6 +25,10 @@ def build(spec: RunSpec, *, data_dir: Path | None = None, on_download: Progress 
         )
     named = named_task(spec.task)
     algorithm = from_plain("algorithm", ALGORITHMS, spec.algorithm).algorithm()
+    if spec.partition["name"] == POPULATION:
+        refuse_impossible(spec, algorithm)
+        population = open_population(spec.partition["folder"])
+        return Parts(named.task, population.clients, algorithm, population.test)
     partition = from_plain("partition", PARTITIONS, spec.partition)
     refuse_impossible(spec, algorithm)
     split = DATA_SETS[named.data_set].load(data_dir, progress=on_download)

@@ -30,7 +30,9 @@ def refuse_misfit(task: Task, clients: FederatedData, test: Examples | None) -> 
 def _check(task: Task, examples: Examples, whose: str, clients: FederatedData | None) -> None:
     program = ModelProgram(task, torch.device("cpu"))
     few = Examples(examples.inputs[:2], examples.targets[:2])
-    inputs, targets = PlacedExamples(few, task, torch.device("cpu"), program.dtype).batch(slice(None))
+    placed = PlacedExamples(few, task, torch.device("cpu"), program.dtype)
+    stored = f"{whose} (rows of shape {few.inputs.shape[1:]}, {few.inputs.dtype})"
+    inputs, targets = _called("`prepare` of the task", stored, lambda: placed.batch(slice(None)))
     what = f"{whose} (a batch of {_shape_of(inputs)})"
     output = _called(f"the model {type(program.module).__name__}", what, lambda: program.predict(inputs))
     if not isinstance(output, Tensor) or output.dim() == 0 or len(output) != len(inputs):
@@ -61,6 +63,9 @@ def _refuse_labels_out_of_range(examples: Examples, whose: str, *, num_outputs: 
     targets = np.asarray(examples.targets)
     if not np.issubdtype(targets.dtype, np.integer):
         return  # class probabilities: cross_entropy takes those too
+    least, most = examples.target_range or (-1, num_outputs)
+    if least >= 0 and most < num_outputs:
+        return  # known since they were stored, and there may be millions of them
     wrong = np.flatnonzero((targets < 0) | (targets >= num_outputs))
     if not wrong.size:
         return
@@ -73,7 +78,8 @@ def _refuse_labels_out_of_range(examples: Examples, whose: str, *, num_outputs: 
 
 
 def _holder(clients: FederatedData, row: int) -> str:
-    position = int(np.flatnonzero(clients.assignment.order == row)[0])
+    order = clients.assignment.order
+    position = row if order is None else int(np.flatnonzero(order == row)[0])
     client = int(np.searchsorted(clients.assignment.offsets, position, side="right")) - 1
     return clients.assignment.client_name(client)
 

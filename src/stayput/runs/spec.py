@@ -23,6 +23,9 @@ LOSS = "loss"
 CUSTOM = "custom"
 """The name of what only the user's own code can make again."""
 
+POPULATION = "population"
+"""In the place of a partition's name: clients that are stored in a folder, {"name": "population", "folder": ...}."""
+
 
 @dataclass(frozen=True)
 class RunSpec:

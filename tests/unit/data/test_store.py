@@ -85,9 +85,9 @@ def no_header(folder):
 
 
 DAMAGES = {
-    "truncated": (truncate, r"x.npy: has 1000 bytes: must have 200128 \(fetch it again\)"),
+    "truncated": (truncate, r"x.npy: has 1000 bytes: must have 200128 \(fetch or build it again\)"),
     "grown": (grow, r"y.npy: has 148 bytes: must have 144"),
-    "removed": (remove, r"x.npy: is missing \(fetch it again\)"),
+    "removed": (remove, r"x.npy: is missing \(fetch or build it again\)"),
     "manifest cut": (cut_manifest, r"manifest.json: cannot be read"),
     "other format": (change_manifest(lambda m: m.update(format=99)), r"is not a manifest of format 1"),
     "no columns": (change_manifest(lambda m: m.pop("columns")), r"is not a manifest of format 1"),
@@ -114,7 +114,7 @@ def test_a_flipped_bit_is_found_by_verify_and_mended(cache):
     content[500] ^= 1
     (folder / "x.npy").write_bytes(content)
     store.open_columns(folder)  # reads no contents
-    with pytest.raises(CorruptData, match=r"x.npy: has sha256 \w{64}: must have \w{64} \(fetch it again\)"):
+    with pytest.raises(CorruptData, match=r"x.npy: has sha256 \w{64}: must have \w{64} \(fetch or build it again\)"):
         store.verify_columns(folder)
     save(cache)
     assert_stored(folder)

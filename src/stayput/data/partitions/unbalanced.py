@@ -59,7 +59,7 @@ class Unbalanced:
     def assign(self, examples: Examples, *, seed: int) -> Assignment:
         """Cut the other partition's sequence of examples at sizes drawn from the distribution."""
         inner = self.over.assign(examples, seed=seed)
-        return Assignment(inner.order, offsets_of(self._draw_sizes(len(inner.order), inner.num_clients, seed)))
+        return Assignment(inner.order, offsets_of(self._draw_sizes(inner.num_rows, inner.num_clients, seed)))
 
     def _draw_sizes(self, num_examples: int, num_clients: int, seed: int) -> Indices:
         log_weights = self.spread * _standard_draws(self.sizes, num_clients, seed)
