@@ -20,7 +20,7 @@ from stayput.testing import ToyNet, toy_clients, toy_examples, toy_task
 
 EVERY_ENGINE = {**ENGINES, "stacked": StackedEngine}
 if os.environ.get("STAYPUT_TEST_DEVICE", "cpu") != "cpu":
-    del EVERY_ENGINE["stacked"], EVERY_ENGINE["workers"]  # these are for the CPU
+    del EVERY_ENGINE["stacked"], EVERY_ENGINE["workers"], EVERY_ENGINE["lane_workers"]  # these are for the CPU
 SETTINGS = {
     "E=1, B=3": FedAvg(client_fraction=0.5, local_epochs=1, batch_size=3, learning_rate=0.2),
     "E=2, B=5, decay": FedAvg(1.0, local_epochs=2, batch_size=5, learning_rate=0.3, learning_rate_decay=0.7),

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from stayput.engines.lane_workers import LaneWorkersEngine
 from stayput.engines.lanes.engine import LanesEngine
 from stayput.engines.sequential import SequentialEngine
 from stayput.engines.training_engine import EngineFactory, TrainingEngine
 from stayput.engines.workers import WorkersEngine
 
-ENGINES: dict[str, EngineFactory] = {"sequential": SequentialEngine, "lanes": LanesEngine, "workers": WorkersEngine}
+ENGINES: dict[str, EngineFactory] = {
+    "sequential": SequentialEngine,
+    "workers": WorkersEngine,
+    "lanes": LanesEngine,
+    "lane_workers": LaneWorkersEngine,
+}
 """Engines by the name that the command line and specs use."""
 
-__all__ = ["ENGINES", "EngineFactory", "LanesEngine", "SequentialEngine", "TrainingEngine", "WorkersEngine"]
+__all__ = [
+    "ENGINES",
+    "EngineFactory",
+    "LaneWorkersEngine",
+    "LanesEngine",
+    "SequentialEngine",
+    "TrainingEngine",
+    "WorkersEngine",
+]

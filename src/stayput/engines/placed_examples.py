@@ -57,6 +57,8 @@ class PlacedExamples:
     def stored(self, rows: Tensor | slice) -> tuple[Tensor, Tensor]:
         """Rows of inputs and targets as they are stored, on the device."""
         if self.resident:
+            if isinstance(rows, Tensor):  # copies rows; an index would copy value by value
+                return self._inputs.index_select(0, rows), self._targets.index_select(0, rows)
             return self._inputs[rows], self._targets[rows]
         here = rows.cpu() if isinstance(rows, Tensor) else rows
         return _sent(self._inputs[here], self.device), _sent(self._targets[here], self.device)
@@ -101,7 +103,7 @@ class StagedExamples:
 
     def batch(self, places: Tensor, draws: Draws | None = None) -> tuple[Tensor, Tensor]:
         """As `PlacedExamples.batch`, from where rows are now."""
-        return self._prepared(self._inputs[places], self._targets[places], draws)
+        return self._prepared(self._inputs.index_select(0, places), self._targets.index_select(0, places), draws)
 
 
 def fits_on(device: torch.device, examples: Examples) -> bool:

@@ -12,7 +12,7 @@ import signal
 import warnings
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -23,13 +23,13 @@ import torch
 from stayput.core.algorithm import ClientProgram
 from stayput.core.engine import ClientUpdate, KeptByClients, RoundWork
 from stayput.core.tensors import MEMORY, Groups, Tensors
-from stayput.engines.sequential import SequentialEngine
 from stayput.engines.worker_process import (
     Done,
     Failed,
     Inheritance,
     Job,
     Layout,
+    Trainer,
     live,
     packed,
     raise_again,
@@ -49,23 +49,26 @@ class Worker:
     process: ForkProcess
     link: Connection
     slots: tuple[int, int]
-    """Where its updates go, in turn: while one is read, it trains the next client."""
+    """Where its updates go, in turn: while those of one job are read, it trains the next clients."""
     at_work_on: tuple[int, Job] | None = None
 
-    def begin(self, member: int, job: Job, kept: Tensors | None) -> None:
-        """Give it a client, with what the client keeps."""
+    def begin(self, member: int, job: Job, kept: Mapping[int, Tensors]) -> None:
+        """Give it clients, with what they keep."""
         self.slots = self.slots[::-1]
         job = job._replace(slot=self.slots[0])
         self.at_work_on = (member, job)
         with suppress(OSError):  # it is dead; whoever waits for its answer finds out
-            self.link.send(job if kept is None else job._replace(memory=packed({MEMORY: kept})))
+            self.link.send(job._replace(memory={client: packed({MEMORY: tensors}) for client, tensors in kept.items()}))
 
-    def answer(self) -> tuple[Done | Failed, torch.Tensor | None]:
-        """What it says of its client, with the update's bytes if they are not in its slot."""
-        answer: Done | Failed = self.link.recv()
-        if isinstance(answer, Failed) or answer.in_slot:
-            return answer, None
-        return answer, torch.frombuffer(bytearray(self.link.recv_bytes()), dtype=torch.uint8)
+    def answer(self) -> list[tuple[Done, torch.Tensor | None]] | Failed:
+        """What it says of its clients, each with the update's bytes if they are not in its slot."""
+        answer: list[Done] | Failed = self.link.recv()
+        if isinstance(answer, Failed):
+            return answer
+        return [(done, None if done.slot is not None else self._bytes()) for done in answer]
+
+    def _bytes(self) -> torch.Tensor:
+        return torch.frombuffer(bytearray(self.link.recv_bytes()), dtype=torch.uint8)
 
     def end(self) -> str:
         """End it, whatever it is doing, and say how it ended."""
@@ -88,10 +91,12 @@ class WorkerPool:
 
     def __init__(
         self,
-        engine: SequentialEngine,
+        engine: Trainer,
         programs: Sequence[ClientProgram],
+        *,
         sent_bytes: int,
         slot_bytes: int,
+        clients_at_once: int,
         num_workers: int,
     ) -> None:
         self.programs: list[ClientProgram] = []
@@ -100,11 +105,12 @@ class WorkerPool:
                 self.programs.append(program)
         self._sent_bytes, self._num_workers = sent_bytes, num_workers
         # Without a name: nothing is left behind, however the processes end.
-        size = sent_bytes + 2 * num_workers * slot_bytes
+        job_bytes = clients_at_once * slot_bytes
+        size = sent_bytes + 2 * num_workers * job_bytes
         memory = torch.frombuffer(mmap.mmap(-1, size), dtype=torch.uint8)
         self._shared = Inheritance(engine, self.programs, memory, slot_bytes)
         self._slots = [  # of workers yet to be started
-            (sent_bytes + 2 * number * slot_bytes, sent_bytes + (2 * number + 1) * slot_bytes)
+            (sent_bytes + 2 * number * job_bytes, sent_bytes + (2 * number + 1) * job_bytes)
             for number in range(num_workers)
         ]
         self._workers: list[Worker] = []
@@ -128,20 +134,20 @@ class WorkerPool:
         """Put what is sent to clients where workers find it."""
         write(sent, self._shared.memory, layout)
 
-    def job(self, work: RoundWork, client: int, sent: Layout) -> Job:
-        """One client of a work."""
+    def job(self, work: RoundWork, clients: Sequence[int], sent: Layout) -> Job:
+        """Some clients of a work."""
         program = self.programs.index(work.program)
-        return Job(work.round_number, work.seed, client, work.plan, program, sent, slot=0)
+        return Job(work.round_number, work.seed, tuple(clients), work.plan, program, sent, slot=0)
 
     def train(
         self, queue: Sequence[tuple[int, Job]], memories: Sequence[KeptByClients]
     ) -> Iterator[tuple[int, ClientUpdate]]:
         """Train clients, and yield their updates as they come, each with the number that came with its job.
 
-        That number is also the position of what the job's client keeps, in `memories`.
+        That number is also the position of what the job's clients keep, in `memories`.
         """
         waiting = deque(queue)
-        deaths: Counter[tuple[int, int]] = Counter()
+        deaths: Counter[tuple[int, tuple[int, ...]]] = Counter()
         self._remove_the_dead()
         self._hand_out(waiting, memories)
         while busy := [worker for worker in self._workers if worker.at_work_on is not None]:
@@ -151,17 +157,18 @@ class WorkerPool:
                     continue
                 member, job = worker.at_work_on
                 try:
-                    answer, rest = worker.answer()
+                    answer = worker.answer()
                 except (EOFError, OSError):
-                    deaths[member, job.client] += 1
-                    self._bury(worker, job, deaths[member, job.client])
+                    deaths[member, job.clients] += 1
+                    self._bury(worker, job, deaths[member, job.clients])
                     waiting.appendleft((member, job))
                     continue
                 worker.at_work_on = None
                 if isinstance(answer, Failed):
                     raise_again(answer)
                 self._hand_out(waiting, memories)  # first, so that it need not wait for what is done with this one
-                yield member, self._update(job, answer, rest)
+                for done, rest in answer:
+                    yield member, self._update(done, rest)
             self._hand_out(waiting, memories)
 
     def _hand_out(self, waiting: deque[tuple[int, Job]], memories: Sequence[KeptByClients]) -> None:
@@ -172,13 +179,14 @@ class WorkerPool:
                     return
                 free = self._start()
             member, job = waiting.popleft()
-            free.begin(member, job, memories[member].get(job.client))
+            kept = {client: memories[member].get(client) for client in job.clients}
+            free.begin(member, job, {client: tensors for client, tensors in kept.items() if tensors is not None})
 
-    def _update(self, job: Job, done: Done, memory: torch.Tensor | None) -> ClientUpdate:
-        places = view_of(self._shared.memory[job.slot :] if memory is None else memory, done.update)
+    def _update(self, done: Done, memory: torch.Tensor | None) -> ClientUpdate:
+        places = view_of(self._shared.memory[done.slot :] if memory is None else memory, done.update)
         # A copy, which the caller may keep: the slot is the next client's but one.
         update = {group: {name: tensor.clone() for name, tensor in views.items()} for group, views in places.items()}
-        return ClientUpdate(job.client, done.num_examples, update, done.num_steps, done.train_loss)
+        return ClientUpdate(done.client, done.num_examples, update, done.num_steps, done.train_loss)
 
     def _start(self) -> Worker:
         here, there = multiprocessing.Pipe()
@@ -199,9 +207,9 @@ class WorkerPool:
         end = self._remove(worker)
         if deaths == DEATHS_ALLOWED:
             raise TrainingError(
-                f"round {job.round_number}, client {job.client}: {deaths} worker processes died while they trained it, "
-                f"the last one {end}: a client must leave its process alive (is there too little memory for so many "
-                f"workers? engine='sequential' needs one process only)"
+                f"round {job.round_number}, {job.names}: {deaths} worker processes died while they trained "
+                f"{'it' if len(job.clients) == 1 else 'them'}, the last one {end}: a client must leave its process "
+                f"alive (is there too little memory for so many workers? engine='sequential' needs one process only)"
             )
 
     def _remove(self, worker: Worker) -> str:

@@ -1,4 +1,4 @@
-"""One worker process of the `workers` engine: what it is told, what it answers, and how it lives and dies.
+"""One worker process of the engines that have some: what it is told, what it answers, how it lives and dies.
 
 A worker is a fork of the process that trains. It inherits the data, the model and the algorithm's functions as they
 lie in memory, so nothing of them is copied or pickled, and lambdas and local classes work. Models come and updates go
@@ -24,10 +24,11 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import NamedTuple, NoReturn
+from types import MappingProxyType
+from typing import NamedTuple, NoReturn, Protocol
 
 import numpy as np
 import torch
@@ -37,7 +38,6 @@ from stayput.core.algorithm import ClientProgram
 from stayput.core.engine import ClientUpdate, RoundWork
 from stayput.core.local_work import LocalPlan
 from stayput.core.tensors import MEMORY, Groups
-from stayput.engines.sequential import SequentialEngine
 from stayput.errors import InvalidSetting, StayputError, TrainingError
 
 ALIGNMENT = 64
@@ -58,30 +58,36 @@ Layout = Mapping[str, Mapping[str, Place]]
 
 
 class Job(NamedTuple):
-    """One client to be trained: all of a `RoundWork` that is not in shared memory or inherited."""
+    """Clients to be trained together: all of a `RoundWork` that is not in shared memory or inherited."""
 
     round_number: int
     seed: int
-    client: int
+    clients: tuple[int, ...]
     plan: LocalPlan
     program: int
     """Its position among the programs that the worker has inherited."""
     sent: Layout
     slot: int
-    """The first byte of the memory that the update goes to."""
-    memory: tuple[Layout, bytes] | None = None
-    """What the client keeps from round to round, where the program has such a thing and the client has it already."""
+    """The first byte of the memory that the updates go to, one behind another."""
+    memory: Mapping[int, tuple[Layout, bytes]] = MappingProxyType({})
+    """What clients keep from round to round, where the program has such a thing and they have it already."""
+
+    @property
+    def names(self) -> str:
+        """Its clients in words."""
+        return f"client{'s' if len(self.clients) > 1 else ''} {', '.join(map(str, self.clients))}"
 
 
 class Done(NamedTuple):
     """A client has been trained."""
 
+    client: int
     num_examples: int
     num_steps: int
     train_loss: float
     update: Layout
-    in_slot: bool
-    """Whether the update fitted into its slot; if not, its bytes follow in a message of their own."""
+    slot: int | None
+    """The first byte of its memory; None if the update did not fit, and its bytes follow in a message of their own."""
 
 
 class Failed(NamedTuple):
@@ -98,11 +104,20 @@ class Failed(NamedTuple):
 class Inheritance:
     """What workers share with their parent from birth."""
 
-    engine: SequentialEngine
+    engine: Trainer
     programs: Sequence[ClientProgram]
     memory: Tensor
     """Bytes that all of them see."""
     slot_bytes: int
+    """Of one client's update."""
+
+
+class Trainer(Protocol):
+    """What a worker trains with."""
+
+    def train(self, work: RoundWork) -> Iterator[ClientUpdate]:
+        """The updates of a work's clients, in any order."""
+        ...
 
 
 def layout_of(groups: Groups, first_byte: int = 0) -> tuple[Layout, int]:
@@ -208,11 +223,11 @@ def _serve(inheritance: Inheritance, link: Connection) -> None:
         try:
             if cannot is not None:
                 raise cannot  # noqa: TRY301 - it belongs to the job, which the parent waits for
-            update = _trained(inheritance, job)
+            updates = _trained(inheritance, job)
         except Exception as error:  # noqa: BLE001 - whatever it is, the parent raises it again
             link.send(_failed(error))
             continue
-        _answer(inheritance, link, job, update)
+        _answer(inheritance, link, job, updates)
 
 
 def _why_no_gradients() -> InvalidSetting | None:
@@ -226,27 +241,32 @@ def _why_no_gradients() -> InvalidSetting | None:
     return None
 
 
-def _trained(inheritance: Inheritance, job: Job) -> ClientUpdate:
+def _trained(inheritance: Inheritance, job: Job) -> list[ClientUpdate]:
     work = RoundWork(
         job.round_number,
         job.seed,
-        np.array([job.client], dtype=np.int64),
+        np.array(job.clients, dtype=np.int64),
         job.plan,
         view_of(inheritance.memory, job.sent),
         inheritance.programs[job.program],
-        {} if job.memory is None else {job.client: unpacked(*job.memory)},
+        {client: unpacked(*kept) for client, kept in job.memory.items()},
     )
-    (update,) = inheritance.engine.train(work)
-    return update
+    return list(inheritance.engine.train(work))
 
 
-def _answer(inheritance: Inheritance, link: Connection, job: Job, update: ClientUpdate) -> None:
-    layout, last_byte = layout_of(update.update)
-    in_slot = last_byte <= inheritance.slot_bytes
-    memory = inheritance.memory[job.slot :] if in_slot else torch.empty(last_byte, dtype=torch.uint8)
-    write(update.update, memory, layout)
-    link.send(Done(update.num_examples, update.num_steps, update.train_loss, layout, in_slot))
-    if not in_slot:  # an algorithm that returns much more than it was sent
+def _answer(inheritance: Inheritance, link: Connection, job: Job, updates: Sequence[ClientUpdate]) -> None:
+    answers, too_large = [], []
+    for number, update in enumerate(updates):
+        layout, last_byte = layout_of(update.update)
+        slot = job.slot + number * inheritance.slot_bytes if last_byte <= inheritance.slot_bytes else None
+        memory = torch.empty(last_byte, dtype=torch.uint8) if slot is None else inheritance.memory[slot:]
+        write(update.update, memory, layout)
+        if slot is None:  # an algorithm that returns much more than it was sent
+            too_large.append(memory)
+        done = Done(update.client, update.num_examples, update.num_steps, update.train_loss, layout, slot)
+        answers.append(done)
+    link.send(answers)
+    for memory in too_large:
         link.send_bytes(memory.numpy().data)
 
 

@@ -21,6 +21,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -33,7 +34,7 @@ from stayput.core.tensors import Groups
 from stayput.data.federated_data import Examples, FederatedData
 from stayput.engines.sequential import SequentialEngine
 from stayput.engines.worker_pool import WorkerPool
-from stayput.engines.worker_process import Job, layout_of
+from stayput.engines.worker_process import Job, Trainer, layout_of
 from stayput.errors import InvalidSetting
 from stayput.tasks.task import Task
 
@@ -59,6 +60,7 @@ class WorkersEngine:
         self.num_workers = usable_cores() if num_workers is None else num_workers
         self._clients = clients
         self._plain = SequentialEngine(task, clients, test=test, device=device)
+        self._trainer = self._made_for_workers(task, clients, device)
         self._pool: WorkerPool | None = None
         self.initial_model: Callable[[int], Groups] = self._plain.initial_model
         self.module_with: Callable[[Groups], nn.Module] = self._plain.module_with
@@ -104,6 +106,17 @@ class WorkersEngine:
         """Close it."""
         self.close()
 
+    clients_at_once = 1
+    """How many clients a worker is given at a time, at most."""
+
+    def _made_for_workers(self, task: Task, clients: FederatedData, device: torch.device) -> Trainer:  # noqa: ARG002 - others need them
+        """What workers train with."""
+        return self._plain
+
+    def _shares(self, clients: Sequence[int], work: RoundWork) -> list[Sequence[int]]:  # noqa: ARG002 - others need it
+        """Clients, the longest first, as workers are given them."""
+        return [[client] for client in clients]
+
     def _trained(self, works: Sequence[RoundWork]) -> Generator[tuple[int, ClientUpdate], None, None]:
         """The updates of all clients of all works, each with the number of its work."""
         pool = self._take_pool(works)
@@ -129,7 +142,14 @@ class WorkersEngine:
                 return pool
             pool.close()
             programs = [*pool.programs, *programs]
-        return WorkerPool(self._plain, programs, sent_bytes, slot_bytes, self.num_workers)
+        return WorkerPool(
+            self._trainer,
+            programs,
+            sent_bytes=sent_bytes,
+            slot_bytes=slot_bytes,
+            clients_at_once=self.clients_at_once,
+            num_workers=self.num_workers,
+        )
 
     def _queue(self, works: Sequence[RoundWork], pool: WorkerPool) -> list[tuple[int, Job]]:
         """What is to be done, work after work, the longest first."""
@@ -138,17 +158,19 @@ class WorkersEngine:
         for member, work in enumerate(works):
             layout, end = layout_of(work.sent, first_byte)
             pool.send(work.sent, layout)
-            jobs = [(member, pool.job(work, client, layout)) for client in work.cohort.tolist()]
             # Among all clients where memory allows it, else among as many as may wait for one another.
             stretch = max(4 * self.num_workers, WAITING_BYTES // max(1, end - first_byte))
-            for begin in range(0, len(jobs), stretch):
-                queue += sorted(jobs[begin : begin + stretch], key=lambda pair: -self._length(pair[1]))
+            for begin in range(0, len(work.cohort), stretch):
+                longest_first = sorted(work.cohort[begin : begin + stretch].tolist(), key=partial(self._length, work))
+                shares = self._shares(longest_first, work)
+                queue += [(member, pool.job(work, share, layout)) for share in shares]
             first_byte = end
         return queue
 
-    def _length(self, job: Job) -> int:
-        num_examples = len(self._clients.rows(job.client))
-        return job.plan.num_steps(num_examples) * job.plan.batch_length(num_examples)
+    def _length(self, work: RoundWork, client: int) -> int:
+        """What decides who is trained first: the lowest, which is the client with the most to do."""
+        num_examples = len(self._clients.rows(client))
+        return -work.plan.num_steps(num_examples) * work.plan.batch_length(num_examples)
 
 
 def usable_cores() -> int:

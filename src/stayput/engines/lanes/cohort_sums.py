@@ -35,12 +35,12 @@ class CohortSums:
         clients = torch.arange(len(done.jobs), device=done.members_J.device)
         shares = torch.zeros(self._num_members, len(done.jobs), dtype=torch.float64, device=clients.device)
         shares[done.members_J, clients] = done.examples_J.to(torch.float64)  # n_k
-        update = {name: tensor.flatten(start_dim=1) for name, tensor in flatten(done.update).items()}
-        finite = torch.stack([tensor.isfinite().all(dim=1) for tensor in update.values()]).all(dim=0)
+        update = {name: tensor.reshape(len(tensor), -1) for name, tensor in flatten(done.update).items()}
+        finite = torch.stack([_all_finite(tensor) for tensor in update.values()]).all(dim=0)
         self._remember(done)
         for name, tensor in flatten(_leaving(done.update)).items():
             # A client that diverged counts nothing here and is reported: its experiment ends.
-            safe = torch.where(finite[:, None], update[name], 0).to(torch.float64)
+            safe = update[name].to(torch.float64).masked_fill_(~finite[:, None], 0)
             total = (shares @ safe).reshape(self._num_members, *tensor.shape[1:])
             self._totals[name] = total if name not in self._totals else self._totals[name].add_(total)
         self._jobs.extend(done.jobs)
@@ -78,3 +78,9 @@ class CohortSums:
 
 def _leaving(update: StackedGroups) -> dict[str, Mapping[str, Tensor]]:
     return {group: tensors for group, tensors in update.items() if group != MEMORY}
+
+
+def _all_finite(tensor: Tensor) -> Tensor:
+    """Whether all numbers of each row are finite: their extremes are, which are found in one pass."""
+    lowest, highest = tensor.aminmax(dim=1)
+    return lowest.isfinite() & highest.isfinite()

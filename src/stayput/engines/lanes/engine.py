@@ -161,6 +161,7 @@ class LanesEngine:
         program = FullGradient(self._model, works[part.jobs[0].member].sent[WEIGHTS], part.capacity)
         lanes = self._new_lanes(part, program)
         execute(full_pass(part, [_outline(work) for work in works], self._clients), lanes, given, given.add)
+        given.have_all_gradients()
 
     def _lanes_for(self, part: Part, works: Sequence[RoundWork]) -> Lanes:
         lanes = self._lanes.pop(part.key, None)

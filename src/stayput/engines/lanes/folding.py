@@ -35,9 +35,10 @@ class FoldedModel:
         self._task, self._device = task, device
         self._twin, self._layers = twin_over_lanes(module)
         self._masks = MaskStream(1, device)
-        for layer in self._twin.modules():
-            if isinstance(layer, CountedDropout):
-                layer.stream = self._masks
+        dropouts = [layer for layer in self._twin.modules() if isinstance(layer, CountedDropout)]
+        for layer in dropouts:
+            layer.stream = self._masks
+        self.repeats = not dropouts
         self.descends = True
         """Whether backward may take the step of SGD: not where a layer is called twice, since it would meet weights
         that have been changed. Known once the model has been run."""
@@ -78,7 +79,7 @@ class FoldedModel:
     def _learn(self, weights: Tensors, learning: Learning, minibatches: Minibatches) -> Tensor:
         output = self.outputs(weights, minibatches, learning)
         loss_L = mean_losses(self._task, output, minibatches.targets, minibatches.share_LB)
-        torch.autograd.grad(loss_L.sum(), learning.spark, allow_unused=True)
+        torch.autograd.grad(loss_L, learning.spark, torch.ones_like(loss_L), allow_unused=True)
         return loss_L.detach()
 
 

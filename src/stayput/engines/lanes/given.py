@@ -30,6 +30,7 @@ class Given:
         self._device = next(iter(self._sent[WEIGHTS].values())).device
         self._full_gradients: list[StackedGroups] = []
         self._place_of: dict[tuple[int, int], int] = {}
+        self._gradients_are_there = False
 
     def __call__(self, jobs: Sequence[Job], members_J: Tensor) -> StackedGroups:
         """What these clients are given, [client, ...]."""
@@ -40,7 +41,7 @@ class Given:
         if self._program.memory is not None:
             kept = [self._works[job.member].given(job.client)[MEMORY] for job in jobs]
             given[MEMORY] = {name: torch.stack([one[name] for one in kept]) for name in kept[0]}
-        if self._place_of:
+        if self._gradients_are_there:
             given[FULL_GRADIENT] = self._full_gradients_of(jobs)
         return given
 
@@ -50,11 +51,14 @@ class Given:
             self._place_of[job.member, job.position] = len(self._place_of)
         self._full_gradients.append(done.update)
 
+    def have_all_gradients(self) -> None:
+        """From here on clients are given theirs."""
+        parts = [part[FULL_GRADIENT] for part in self._full_gradients]
+        self._gradients = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+        self._full_gradients.clear()
+        self._gradients_are_there = True
+
     def _full_gradients_of(self, jobs: Sequence[Job]) -> dict[str, Tensor]:
-        if len(self._full_gradients) > 1:
-            parts = [part[FULL_GRADIENT] for part in self._full_gradients]
-            together = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-            self._full_gradients = [{FULL_GRADIENT: together}]
         places = torch.tensor([self._place_of[job.member, job.position] for job in jobs], device=self._device)
-        stacked = self._full_gradients[0][FULL_GRADIENT]
+        stacked = self._gradients
         return {name: tensor.index_select(0, places) for name, tensor in stacked.items()}

@@ -231,11 +231,10 @@ def learn_affine(
     """The gradient of x, if it is asked for; then gyᵀx and Σ gy, times the factors, are added where they belong."""
     into_LOI = weights.into["weight"]
     into_LOI = _filters(into_LOI) if into_LOI.dim() == 5 else into_LOI
-    if "bias" in weights.into:
-        bias_LO = weights.into["bias"]
-        bias_LO.add_(weights.scaled(gy_LBO.sum(dim=1, dtype=bias_LO.dtype)))
     gx_LBI = torch.bmm(gy_LBO, weight_LOI.to(gy_LBO.dtype)) if needs_gx else None
     step_LBO = weights.scaled(gy_LBO.to(into_LOI.dtype))
+    if "bias" in weights.into:
+        weights.into["bias"].add_(step_LBO.sum(dim=1))
     into_LOI.baddbmm_(step_LBO.transpose(1, 2), x_LBI.to(into_LOI.dtype))
     return gx_LBI
 

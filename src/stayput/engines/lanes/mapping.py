@@ -12,7 +12,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from stayput.core.tensors import Tensors
 from stayput.engines.lanes.model_over_lanes import GradientOfLanes
 from stayput.engines.lanes.objective import Minibatches, mean_losses
-from stayput.engines.masks import MaskStream
+from stayput.engines.masks import CountedDropout, MaskStream
 from stayput.engines.precision import autocast
 from stayput.tasks.task import Task
 
@@ -23,6 +23,7 @@ class MappedModel:
     def __init__(self, task: Task, module: nn.Module, masks: MaskStream, device: torch.device) -> None:
         self._task, self._module, self._masks, self._device = task, module, masks, device
         self.descends = False
+        self.repeats = not any(isinstance(layer, CountedDropout) for layer in module.modules())
 
     def outputs(self, weights: Tensors, minibatches: Minibatches) -> Tensor:
         """What the model says of all lanes' examples, [N, ...]."""

@@ -29,6 +29,9 @@ class ModelOverLanes(Protocol):
 
     descends: bool
     """Whether `descend` may be used."""
+    repeats: bool
+    """Whether it does nothing but torch's operations, so that they may be recorded and replayed: masks of dropout are
+    drawn by other means."""
 
     def outputs(self, weights: Tensors, minibatches: Minibatches) -> Tensor:
         """What the model says of all lanes' examples, [N, ...]."""

@@ -43,6 +43,8 @@ class LaneProgram(Protocol):
 
     first_gradient: int
     """What a client's gradients are counted from."""
+    repeats: bool
+    """Whether a step does nothing but torch's operations, so that they may be recorded and replayed."""
 
     def begin(self, lanes_J: Tensor, given: StackedGroups, facts_J: Facts) -> None:
         """Clients begin in these lanes with what they are given, [J, ...]."""
@@ -67,7 +69,7 @@ class FusedSgd:
     first_gradient = 0
 
     def __init__(self, model: ModelOverLanes, like: Tensors, capacity: int) -> None:
-        self._model = model
+        self._model, self.repeats = model, model.repeats
         self._weights = {name: _lanes_like(tensor, capacity) for name, tensor in like.items()}
         first = next(iter(like.values()))
         self._rate_L = torch.zeros(capacity, dtype=first.dtype, device=first.device)
@@ -103,7 +105,7 @@ class MappedProgram:
     first_gradient = 0
 
     def __init__(self, model: ModelOverLanes, program: ClientProgram, capacity: int, device: torch.device) -> None:
-        self._model, self._program, self._capacity = model, program, capacity
+        self._model, self._program, self._capacity, self.repeats = model, program, capacity, model.repeats
         self._local: dict[str, Tensor] = {}  # flat: its groups are known when the first client begins
         zeros = torch.zeros(capacity, dtype=torch.int64, device=device)
         self._facts_L = Facts(torch.zeros(capacity, dtype=torch.float64, device=device), zeros, zeros.clone())
@@ -167,7 +169,7 @@ class FullGradient:
     first_gradient = masks.FULL_GRADIENT
 
     def __init__(self, model: ModelOverLanes, like: Tensors, capacity: int) -> None:
-        self._model = model
+        self._model, self.repeats = model, model.repeats
         self._weights = {name: _lanes_like(tensor, capacity) for name, tensor in like.items()}
         self._total = {name: torch.zeros_like(weight) for name, weight in self._weights.items()}
         self._examples_L = torch.ones_like(next(iter(self._weights.values())).flatten(start_dim=1)[:, 0])

@@ -1,14 +1,15 @@
 """One local step of all lanes: gather minibatches, and have the lanes' program take its step on them.
 
 Everything a step reads or writes is at a fixed place in memory, so that on CUDA it is captured once per width in a
-CUDA graph and replayed with a single launch; elsewhere it runs as it is written. The schedule's rows are on the
-device; a counter there says which step it is.
+CUDA graph and replayed with a single launch, and on a CPU its operations are recorded and replayed (`replaying.py`)
+where that gives the same. The schedule's rows are on the device; a counter there says which step it is.
 
 Shape suffixes: S step of a window, L lane, B example of a minibatch, N = L*B, J client that begins.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from torch import Tensor
 from stayput.core.tensor_streams import ExampleStreams
 from stayput.engines.lanes.objective import Minibatches, shares
 from stayput.engines.lanes.programs import Facts, LaneProgram, StackedGroups
+from stayput.engines.lanes.replaying import Call, Recorder, replay
 from stayput.engines.placed_examples import PlacedExamples, StagedExamples, sendable
 from stayput.tasks.task import Task
 
@@ -59,6 +61,9 @@ class Lanes:
         self._step = torch.zeros(1, dtype=torch.int64, device=self.device)
         self._make_room(0)
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self._recordings: dict[int, Sequence[Call]] = {}
+        self._unverified: dict[int, Sequence[Call]] = {}
+        self._records = program.repeats and self._staged is None and self.device.type != "cuda"
 
     def open_window(self, rows_SLB: npt.NDArray[np.int32], count_SL: npt.NDArray[np.int32]) -> None:
         """Put a window of the schedule on the device: the next step is its first."""
@@ -66,6 +71,8 @@ class Lanes:
         if steps > len(self._rows_SLB):  # rare: graphs know the old place, so they are captured anew
             self._make_room(steps)
             self._graphs.clear()
+            self._recordings.clear()
+            self._unverified.clear()
         self._send(rows_SLB, self._rows_SLB)
         self._send(count_SL, self._count_SL)
         if self._staged is not None:
@@ -88,12 +95,46 @@ class Lanes:
         """Take steps on the first `width` lanes."""
         if self.device.type != "cuda":
             for _ in range(steps):
-                self._take_step(width)
+                self._take_step_on_cpu(width)
             return
         if width not in self._graphs:
             self._graphs[width] = self._captured(width)
         for _ in range(steps):
             self._graphs[width].replay()
+
+    def _take_step_on_cpu(self, width: int) -> None:
+        """As it is written, recorded; as it is written, which the recording must foretell; then from the recording."""
+        if width in self._recordings:
+            replay(self._recordings[width])
+        elif not self._records:
+            self._take_step(width)
+        elif width in self._unverified:
+            self._verify(width)
+        else:
+            with Recorder() as recorder:
+                self._take_step(width)
+            calls = recorder.calls()
+            self._records = calls is not None
+            if calls is not None:
+                self._unverified[width] = calls
+
+    def _verify(self, width: int) -> None:
+        changed, calls = self._changed(), self._unverified.pop(width)
+        before = [tensor.clone() for tensor in changed]
+        replay(calls)
+        foretold = [tensor.clone() for tensor in changed]
+        for tensor, was in zip(changed, before, strict=True):
+            tensor.copy_(was)
+        self._take_step(width)
+        if all(_same(tensor, other) for tensor, other in zip(changed, foretold, strict=True)):
+            self._recordings[width] = calls
+        else:  # it does something that is not torch's operations: let it, every time
+            self._records = False
+            self._recordings.clear()
+
+    def _changed(self) -> list[Tensor]:
+        """What a step changes."""
+        return [*self.program.tensors(), self._loss_sum_L, self._gradients_L, self._step, self._augmentation_4L]
 
     def _make_room(self, steps: int) -> None:
         shape = (steps, self.capacity, self.batch_length)
@@ -134,9 +175,7 @@ class Lanes:
 
     def _captured(self, width: int) -> torch.cuda.CUDAGraph:
         """The step as a CUDA graph. Warming up and capturing must not count as steps, so their traces are undone."""
-        changed = [
-            *self.program.tensors(), self._loss_sum_L, self._gradients_L, self._step, self._augmentation_4L
-        ]  # fmt: skip
+        changed = self._changed()
         kept = [tensor.clone() for tensor in changed]
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
@@ -151,3 +190,8 @@ class Lanes:
         for tensor, before in zip(changed, kept, strict=True):
             tensor.copy_(before)
         return graph
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors hold the same numbers, and what is none at the same places."""
+    return bool(((one == other) | ((one != one) & (other != other))).all())  # noqa: PLR0124 - a NaN is not itself
