@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,10 +11,10 @@ import typer
 from stayput.cli import flags
 from stayput.cli.beside_paper import paper_rounds
 from stayput.cli.outcome import json_line
-from stayput.cli.pictures import short
 from stayput.cli.run_names import find_run
 from stayput.cli.wording import aligned, answer
-from stayput.report.wording import DASH, rounds_text, value_text
+from stayput.report.settings_text import common_target, differing, told
+from stayput.report.wording import rounds_text, value_text
 
 if TYPE_CHECKING:
     from stayput.core.history import Curve
@@ -30,11 +30,6 @@ Target = Annotated[
     float | None,
     typer.Option(help="Count rounds to this value (default: the runs' target, if they share one)."),
 ]
-
-OF_COMPUTE = ("engine", "device", "threads", "precision")
-"""Settings that change the last bits at most."""
-UNTOLD = ("metrics", "spec_version", "checkpoint_every", "keep_checkpoints", "rounds", "target", "stop_at_target")
-"""Settings that do not change what is learned in a round; when a run ended is in the table anyway."""
 
 
 def compare(
@@ -69,42 +64,9 @@ def compare(
     answer(f"figure   {figure}")
 
 
-def common_target(specs: Sequence[RunSpec], metric: str) -> float | None:
-    """The target, if the runs that have one for this metric have the same."""
-    targets = {spec.target for spec in specs if spec.metric == metric} - {None}
-    return targets.pop() if len(targets) == 1 else None
-
-
-def differing(specs: Sequence[RunSpec]) -> dict[str, list[str]]:
-    """The settings in which runs differ, each with every run's value; a dash where a run has no such one."""
-    flat = [dict(_flat(spec.to_json())) for spec in specs]
-    names = list(dict.fromkeys(name for settings in flat for name in settings))
-    table = {name: [settings.get(name, DASH) for settings in flat] for name in names}
-    return {name: values for name, values in table.items() if len(set(values)) > 1}
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """`algorithm.name` is called algorithm, `algorithm.local_epochs` local_epochs."""
-    for name, value in settings.items():
-        if name in UNTOLD:
-            continue
-        if isinstance(value, Mapping) and "name" in value:
-            yield f"{prefix}{name}", str(value["name"])
-            inner = {key: entry for key, entry in value.items() if key != "name"}
-            yield from _flat(inner, "" if name in ("algorithm", "partition") else prefix)
-        else:
-            yield f"{prefix}{name}", short(value)
-
-
 def _labels(folders: Sequence[RunFolder], settings: Mapping[str, Sequence[str]]) -> list[str]:
     """What the curves are called: the run, and what it trains differently."""
-    return [", ".join([folder.name, *_told(settings, position)]) for position, folder in enumerate(folders)]
-
-
-def _told(settings: Mapping[str, Sequence[str]], position: int) -> Iterator[str]:
-    for name, values in settings.items():
-        if name not in OF_COMPUTE and values[position] != DASH:
-            yield f"{name}={values[position]}"
+    return [", ".join([folder.name, *told(settings, position)]) for position, folder in enumerate(folders)]
 
 
 def _table(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stayput.cli.beside_paper import paper_rounds
-from stayput.runs.spec import RunSpec
 
 if TYPE_CHECKING:
     from stayput.runs.run_folder import RunFolder
@@ -17,6 +16,7 @@ REPORT = "report.html"
 def write_pictures(run: RunFolder) -> tuple[list[Path], Path]:
     """The curve as .png and .svg and the report; returns their paths."""
     from stayput.report.curves import LabelledCurve, draw_curves
+    from stayput.report.settings_text import label_of
 
     spec = run.spec
     curve = LabelledCurve(label_of(spec), run.curve())
@@ -32,25 +32,3 @@ def write_page(run: RunFolder, path: Path) -> Path:
     from stayput.report.html import write_report
 
     return write_report(run, path, published=paper_rounds(run.spec))
-
-
-def label_of(spec: RunSpec) -> str:
-    """What a run's curve is called: its algorithm and what the paper's tables vary."""
-    algorithm = spec.algorithm
-    letters = {"client_fraction": "C", "local_epochs": "E", "batch_size": "B", "learning_rate": "η"}
-    settings = [f"{letter}={short(algorithm[name])}" for name, letter in letters.items() if name in algorithm]
-    return f"{algorithm['name']} {', '.join(settings)}, {partition_name(spec)}"
-
-
-def partition_name(spec: RunSpec) -> str:
-    """`iid`, or `unbalanced over iid`."""
-    name = str(spec.partition["name"])
-    return f"{name} over {spec.partition['over']['name']}" if "over" in spec.partition else name
-
-
-def short(value: object) -> str:
-    """A setting's value; a schedule as the command line writes it."""
-    if not isinstance(value, dict):
-        return str(value)
-    entries = sorted((int(start), entry) for start, entry in value.items())
-    return ",".join(str(entry) if start == 1 else f"{start}:{entry}" for start, entry in entries)

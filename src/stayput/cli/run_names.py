@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,21 @@ def find_run(name: str) -> RunFolder:
     guess = f"did you mean {close[0]!r}? " if close else ""
     known = f"runs/ holds {_listed(there)}" if there else "runs/ holds none; `stayput run` makes one"
     raise RunNotFound(f"{name}: no run is there, nor in runs/ ({guess}{known})")
+
+
+def find_runs(names: Sequence[str]) -> list[Path]:
+    """The folders of the runs of these names, in order; a folder that holds runs, such as a sweep's, stands for them.
+
+    What is no run but looks like one stays in the list: who reports on many runs says what is wrong with it.
+    """
+    from stayput.runs.run_folder import is_run, runs_in
+
+    found: list[Path] = []
+    for name in names:
+        places = [path for path in (Path(name), RUNS / name) if path.is_dir()]
+        inner = next((runs for path in places if not is_run(path) and (runs := list(runs_in(path)))), None)
+        found += [find_run(name).path] if inner is None else inner
+    return list(dict.fromkeys(found))
 
 
 def _listed(names: list[str], most: int = 8) -> str:

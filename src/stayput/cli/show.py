@@ -11,9 +11,9 @@ import typer
 from stayput.cli import flags
 from stayput.cli.beside_paper import paper_rounds
 from stayput.cli.outcome import json_line
-from stayput.cli.pictures import short
 from stayput.cli.run_names import find_run
 from stayput.cli.wording import aligned, answer
+from stayput.report.settings_text import short
 from stayput.report.wording import published_text, rounds_text, seconds_text, value_text
 
 if TYPE_CHECKING:

@@ -1,17 +1,21 @@
 """The parts an HTML report is put together from: page, tiles, tables, figures. Every text is escaped here.
 
-The page is one file that fetches nothing: no scripts, no fonts, no style sheets, and a policy that forbids
-them. It follows the reader's light or dark mode, prints in black on white, and is laid out for a phone as
-for a desk.
+The page is one file that fetches nothing, and whose policy forbids it to: the only scripts that run are the two whose
+hashes the policy names, the chart library and what draws with it. Without scripts the figures are still there, as SVG.
+It follows the reader's light or dark mode, prints in black on white, and is laid out for a phone as for a desk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
 from typing import Any
+
+from stayput.report.charts import Chart, asset, embedded_json, notice
 
 _PAGE = Template("""<!doctype html>
 <html lang="en">
@@ -20,7 +24,7 @@ _PAGE = Template("""<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy"
-  content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+  content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src $hashes">
 <title>$title</title>
 <style>$style</style>
 </head>
@@ -28,6 +32,9 @@ _PAGE = Template("""<!doctype html>
 <main>
 $body
 </main>
+<!-- $notice
+$licence -->
+$scripts
 </body>
 </html>
 """)
@@ -35,15 +42,28 @@ $body
 
 def page(title: str, parts: Sequence[str]) -> str:
     """A whole HTML page; `parts` are HTML, in their order."""
-    style = files("stayput.report").joinpath("page.css").read_text(encoding="utf-8")
-    return _PAGE.substitute(title=escape(title), style=style, body="\n".join(part for part in parts if part))
+    own = files("stayput.report").joinpath("page.css").read_text(encoding="utf-8")
+    scripts = [asset("uplot.min.js"), asset("charts.js"), asset("report.js")]
+    return _PAGE.substitute(
+        title=escape(title),
+        style=f"{asset('uplot.min.css')}\n{asset('theme.css')}{own}",
+        body="\n".join(part for part in parts if part),
+        hashes=" ".join(f"'sha256-{_digest(script)}'" for script in scripts),
+        scripts="\n".join(f"<script>{script}</script>" for script in scripts),
+        notice=notice(),
+        licence=asset("uplot.LICENSE.txt"),
+    )
 
 
-def heading(title: str, state: str, about: str, *, ended: bool) -> str:
-    """The top of the page: what it is, and whether it has ended."""
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def heading(title: str, state: str, about: str, *, ended: bool, level: int = 1) -> str:
+    """The top of the page or of one of its runs: what it is, and whether it has ended."""
     mark = "state" if ended else "state open"
     return (
-        f'<header><h1>{escape(title)}</h1>\n<p class="muted">{escape(about)}</p>\n'
+        f'<header><h{level}>{escape(title)}</h{level}>\n<p class="muted">{escape(about)}</p>\n'
         f'<p class="{mark}">{escape(state)}</p></header>'
     )
 
@@ -74,11 +94,25 @@ def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-def picture(wide: str, narrow: str, caption: str) -> str:
-    """A figure drawn twice, for a desk and for a phone, so that its text has the right size on both."""
+def note(text: str) -> str:
+    """Small print."""
+    return f'<p class="note small">{escape(text)}</p>'
+
+
+def picture(wide: str, narrow: str | None, caption: str, chart: Chart | None = None) -> str:
+    """A figure drawn twice, for a desk and for a phone, so that its text has the right size on both.
+
+    With a chart, that takes the figure's place on screens where scripts run.
+    """
+    both = wide if narrow is None else f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+    still = f'<div class="still">{both}</div>'
+    shown = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    if chart is None:
+        return f"<figure>{still}{shown}</figure>"
+    name = f"chart-{chart.name}"
     return (
-        f'<figure><div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
+        f'<figure data-chart="{name}">{still}<div class="live" hidden></div>{shown}'
+        f'<script type="application/json" id="{name}">{embedded_json(chart.to_json())}</script></figure>'
     )
 
 
@@ -103,10 +137,29 @@ def flat(entries: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 def details(summary: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table that opens on a click."""
+    return f'<details class="table"><summary>{escape(summary)}</summary>{table(header, rows)}</details>'
+
+
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, best: Collection[int] = (), left: bool = False
+) -> str:
+    """A table with a head; `best` are the places of rows that stand out, `left` is for columns of words."""
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    table = f'<table class="columns"><tr>{head}</tr>{body}</table>'
-    return f'<details><summary>{escape(summary)}</summary><div class="scroll">{table}</div></details>'
+    body = "".join(
+        f'<tr class="{"best" if place in best else ""}">{"".join(f"<td>{escape(cell)}</td>" for cell in row)}</tr>'
+        for place, row in enumerate(rows)
+    )
+    kind = "columns left" if left else "columns"
+    return (
+        f'<div class="scroll" tabindex="0"><table class="{kind}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def warning(title: str, entries: Sequence[tuple[str, str]]) -> str:
+    """What could not be shown, and why: a name and a reason each."""
+    rows = "".join(f"<li><strong>{escape(name)}</strong>: {escape(reason)}</li>" for name, reason in entries)
+    return f'<section class="warning"><h2>{escape(title)}</h2><ul>{rows}</ul></section>'
 
 
 def _plain(value: object) -> str:

@@ -94,6 +94,16 @@ def count_text(count: float) -> str:
     return f"{count:,.0f}"
 
 
+def bytes_text(count: float) -> str:
+    """1662752 as "1.66 MB"; powers of ten, as networks and disks count."""
+    units = ("B", "kB", "MB", "GB", "TB", "PB")
+    step = 0
+    while count >= 999.5 and step < len(units) - 1:
+        count, step = count / 1000, step + 1
+    digits = 0 if step == 0 or count >= 99.95 else 1 if count >= 9.995 else 2
+    return f"{count:.{digits}f} {units[step]}"
+
+
 def plural(count: int, one: str, many: str | None = None) -> str:
     """1 and "client" as "1 client", 100 as "100 clients"."""
     return f"{count_text(count)} {one if count == 1 else many or one + 's'}"

@@ -6,15 +6,17 @@ Tolerant where a kill may have struck (a half-written last line of the history i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stayput.core.history import Curve, History, RoundReport
 from stayput.errors import CorruptCheckpoint, RunFolderError, RunNotFound
-from stayput.runs.checkpoint import Checkpoint, read_checkpoint
 from stayput.runs.spec import RunSpec
+
+if TYPE_CHECKING:  # torch comes with it, and whoever only looks at curves has no use for that
+    from stayput.runs.checkpoint import Checkpoint
 
 BEST = "checkpoints/best.safetensors"
 
@@ -62,14 +64,12 @@ class RunFolder:
     def history(self) -> History:
         """The rounds so far."""
         path = self.path / "history.jsonl"
-        lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else [""]
-        reports = []
-        for number, line in enumerate(lines[:-1]):  # what follows the last line end was cut off by a kill
-            try:
-                reports.append(RoundReport(**json.loads(line)))
-            except (ValueError, TypeError) as error:
-                raise RunFolderError(f"{path}, line {number + 1}: not a round's report ({error})") from error
-        return History(tuple(reports))
+        try:
+            lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else [""]
+        except (OSError, UnicodeDecodeError) as error:
+            raise RunFolderError(f"{path}: cannot be read ({error})") from error
+        # What follows the last line end was cut off by a kill.
+        return History(tuple(report_of(line, path, number + 1) for number, line in enumerate(lines[:-1])))
 
     def curve(self, metric: str | None = None) -> Curve:
         """A metric's curve; the spec's metric if none is named."""
@@ -79,6 +79,8 @@ class RunFolder:
 
     def best_checkpoint(self) -> Checkpoint | None:
         """The state with the best evaluation up to the latest checkpoint, or None before there is one."""
+        from stayput.runs.checkpoint import read_checkpoint
+
         path = self.path / BEST
         return read_checkpoint(path, run_id=self.environment["run_id"]) if path.is_file() else None
 
@@ -90,6 +92,8 @@ class RunFolder:
 
     def latest_checkpoint(self) -> tuple[Checkpoint | None, list[CorruptCheckpoint]]:
         """The latest checkpoint that is sound, and what was found wrong with later ones."""
+        from stayput.runs.checkpoint import read_checkpoint
+
         damaged: list[CorruptCheckpoint] = []
         run_id = self.environment["run_id"]
         for path in self.checkpoint_paths().values():
@@ -114,9 +118,30 @@ def report_line(report: RoundReport) -> str:
     return json.dumps(data)
 
 
+def report_of(line: str | bytes, path: Path, number: int) -> RoundReport:
+    """A line of history.jsonl as a round's report; `path` and the line's number are named in errors."""
+    try:
+        return RoundReport(**json.loads(line))
+    except (ValueError, TypeError) as error:
+        raise RunFolderError(f"{path}, line {number}: not a round's report ({error})") from error
+
+
 def is_run(path: Path) -> bool:
     """Whether a folder holds a run."""
     return (path / "spec.json").is_file()
+
+
+def runs_in(folder: Path, *, deepest: int = 3) -> Iterator[Path]:
+    """The folders of runs in a folder, such as a sweep's, by name; runs within runs are not looked for."""
+    try:
+        inner = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    except OSError:
+        return  # it is gone, or not ours to read: nothing to show from there
+    for path in inner:
+        if is_run(path):
+            yield path
+        elif deepest > 1:
+            yield from runs_in(path, deepest=deepest - 1)
 
 
 def plain(mapping: Mapping[str, Any]) -> dict[str, Any]:

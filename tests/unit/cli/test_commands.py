@@ -12,10 +12,10 @@ import pytest
 from stayput._version import __version__
 from stayput.algorithms import ALGORITHMS
 from stayput.cli import doctor
-from stayput.cli.compare import common_target, differing
 from stayput.cli.interruption import where_it_stands
 from stayput.data import DATA_SETS
 from stayput.data.partitions import PARTITIONS
+from stayput.report.settings_text import common_target, differing
 from stayput.tasks.catalogue import NAMED_TASKS
 
 CURVE = [0.1, 0.6, 0.98, 0.975]
@@ -148,6 +148,23 @@ def test_report_writes_one_file(command, make_run, tmp_path):
     assert command("report", "a", "-o", "mine.html").out == "mine.html\n"
     assert "</html>" in (path / "report.html").read_text(encoding="utf-8")
     assert (tmp_path / "mine.html").is_file()
+
+
+def test_report_takes_a_sweeps_folder_and_says_what_is_not_shown(command, make_run, tmp_path):
+    for name in ("sw/a", "sw/b", "sw/c"):
+        make_run(name, CURVE)
+    (tmp_path / "runs/sw/c/spec.json").write_text("{")
+    ended = command("report", "sw")
+    assert ended.out == "runs/sw/report.html\n"
+    assert "note: not shown: " in ended.err
+    assert "<h1>sw</h1>" in (tmp_path / "runs/sw/report.html").read_text(encoding="utf-8")
+
+
+def test_report_on_runs_from_several_places_goes_into_the_current_folder(command, make_run, tmp_path):
+    make_run("a", CURVE)
+    make_run("sw/b", CURVE)
+    assert command("report", "a", "sw").out == "report.html\n"
+    assert command("report", "a", "nothing").code == 5
 
 
 def test_resume_refuses_to_go_back(command, make_run):
