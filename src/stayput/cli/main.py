@@ -10,6 +10,7 @@ import typer
 
 from stayput._version import __version__
 from stayput.cli.algorithms import algorithms
+from stayput.cli.board import board
 from stayput.cli.compare import compare
 from stayput.cli.data import data
 from stayput.cli.doctor import doctor
@@ -73,7 +74,7 @@ NAMES = "What there is"
 THIS_MACHINE = "This machine"
 
 COMMANDS = {
-    RUNS: (run, sweep, resume, show, compare, report, reproduce),
+    RUNS: (run, sweep, resume, show, compare, report, board, reproduce),
     NAMES: (tasks, algorithms, partitions),
     THIS_MACHINE: (doctor,),
 }
