@@ -18,7 +18,7 @@ MeasuredOn = Literal["test", "train"]
 TEST: MeasuredOn = "test"
 TRAIN: MeasuredOn = "train"
 
-QUICK_EXAMPLES, QUICK_TEST_EXAMPLES = 2_000, 500
+QUICK_EXAMPLES, QUICK_TEST_EXAMPLES, QUICK_TEST_SEQUENCES = 2_000, 500, 60
 QUICK_ROUNDS = 6
 
 
@@ -57,6 +57,11 @@ class Cell:
         return self.measured_on == TEST
 
     @property
+    def learns_sequences(self) -> bool:
+        """Whether its model is an LSTM."""
+        return self.task.endswith("-lstm")
+
+    @property
     def identity(self) -> dict[str, Any]:
         """What its curves depend on, beside learning rate and seed: cells with one identity share them."""
         return {
@@ -85,11 +90,15 @@ class Cell:
 
     def quickened(self) -> Cell:
         """The short version: few examples, few rounds, never mixed with full ones."""
-        local = min(int(self.algorithm.get("local_epochs", 1)), 2)
-        algorithm = {**self.algorithm, **({"local_epochs": local} if "local_epochs" in self.algorithm else {})}
-        if "clients_per_round" in algorithm:
+        algorithm = dict(self.algorithm)
+        if "local_epochs" in algorithm:
+            algorithm["local_epochs"] = min(int(algorithm["local_epochs"]), 2)
+        if "updates_per_round" in algorithm:
+            algorithm["updates_per_round"] = 5
+        if self.learns_sequences:  # a line of the LSTM costs as much as a hundred images of the 2NN
+            algorithm.pop("client_fraction", None)
             algorithm["clients_per_round"] = 4
-        every = min(self.evaluate_every, QUICK_ROUNDS // 2)
+        every = QUICK_ROUNDS // 2 if self.learns_sequences else min(self.evaluate_every, QUICK_ROUNDS // 2)
         target = None if self.target is None else min(self.target, 0.3)
         return replace(self, algorithm=algorithm, rounds=QUICK_ROUNDS, evaluate_every=every, target=target, quick=True)
 

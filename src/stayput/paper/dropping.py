@@ -11,6 +11,7 @@ A rate ends
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -27,20 +28,30 @@ SLACK = 1.1
 """Others go on until this multiple of the best rate's rounds, so that one sees whether neighbours differ."""
 HOPELESS_AFTER = 20
 HOPELESS_FACTOR = 4
+HOPELESS_EVERY = 5
+"""Evaluations between two looks at who is hopeless."""
 
 
 @dataclass
 class Standing:
-    """One rate's curve so far."""
+    """One rate's curve so far. What is asked of it after every round does not depend on how long it is."""
 
     rounds: list[int] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     higher_is_better: bool = True
+    best: float | None = None
+    """The best value so far, if there is one that is a number."""
+
+    def __post_init__(self) -> None:
+        """Find the best of the values that it begins with."""
+        for value in self.values:
+            self._improve(value)
 
     def add(self, round_number: int, value: float) -> None:
         """One more evaluation."""
         self.rounds.append(round_number)
         self.values.append(value)
+        self._improve(value)
 
     @property
     def curve(self) -> Curve:
@@ -52,10 +63,18 @@ class Standing:
         """The last round that was evaluated."""
         return self.rounds[-1] if self.rounds else 0
 
-    def best(self) -> float | None:
-        """The best value so far, if there is one that is a number."""
-        finite = [value for value in self.values if np.isfinite(value)]
-        return (max if self.higher_is_better else min)(finite, default=None)
+    def rounds_to(self, target: float) -> float | None:
+        """Where it reaches the target."""
+        if self.best is None or (self.best < target if self.higher_is_better else self.best > target):
+            return None
+        return self.curve.rounds_to(target)
+
+    def _improve(self, value: float) -> None:
+        better = math.isfinite(value) and (
+            self.best is None or (value > self.best if self.higher_is_better else value < self.best)
+        )
+        if better:
+            self.best = value
 
 
 @dataclass(frozen=True)
@@ -71,7 +90,7 @@ def verdicts(
 ) -> dict[int, Verdict]:
     """Which of the live rates (by exponent) end now. `reached_before`: the best rounds known from elsewhere."""
     ending: dict[int, Verdict] = {}
-    reached = {} if target is None else {k: standing.curve.rounds_to(target) for k, standing in live.items()}
+    reached = {} if target is None else {k: standing.rounds_to(target) for k, standing in live.items()}
     known = [rounds for rounds in (*reached.values(), reached_before) if rounds is not None]
     for exponent, rounds in reached.items():
         if rounds is not None:
@@ -81,11 +100,13 @@ def verdicts(
         for exponent, standing in live.items():
             if exponent not in ending and standing.last >= SLACK * best:
                 ending[exponent] = Verdict(BEHIND, f"another rate reached the target after {best:.1f} rounds")
-    return {**_hopeless({k: s for k, s in live.items() if k not in ending}), **ending}
+    if any(len(standing.rounds) % HOPELESS_EVERY == 0 for standing in live.values()):
+        ending = {**_hopeless({k: s for k, s in live.items() if k not in ending}), **ending}
+    return ending
 
 
 def _hopeless(live: Mapping[int, Standing]) -> dict[int, Verdict]:
-    scored = {exponent: best for exponent, standing in live.items() if (best := standing.best()) is not None}
+    scored = {exponent: best for exponent, standing in live.items() if (best := standing.best) is not None}
     if len(scored) < 2:
         return {}
     leader = _leader(scored, higher_is_better=next(iter(live.values())).higher_is_better)

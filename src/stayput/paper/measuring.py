@@ -207,7 +207,7 @@ class _Block:
                 members[exponent].verdict = Verdict(ALLOWED)
 
     def _standings(self) -> Standings:
-        best = {k: value for k, member in self._members.items() if (value := member.standing.best()) is not None}
+        best = {k: value for k, member in self._members.items() if (value := member.standing.best) is not None}
         pick = max if self._cell.higher_is_better else min
         leader = pick(best, key=best.__getitem__) if best else None
         return Standings(

@@ -31,7 +31,6 @@ _SIZES: Mapping[str, tuple[int, float, int]] = {
     "posts-lstm": (19_000, 270, 100_000),
 }
 """K, n/K and test examples of a task in the paper's setting, for estimates alone."""
-_QUICK_SIZES = (100, 20, 500)
 _EVALUATION = 1 / 3
 """What a forward pass costs, in passes with a gradient."""
 QUICK_GRID = 3
@@ -55,7 +54,7 @@ class Work:
 
 def passes_of(cell: Cell) -> float:
     """Examples that one rate of a cell may be trained on, evaluations among them."""
-    clients, each, tested = _QUICK_SIZES if cell.quick else _SIZES[cell.task]
+    clients, each, tested = (100, 20, 500) if cell.quick else _SIZES[cell.task]
     rounds = min(cell.rounds, cell.expected_rounds or cell.rounds)
     settings = cell.algorithm
     if settings["name"] == "central_sgd":

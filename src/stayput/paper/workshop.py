@@ -26,7 +26,7 @@ from stayput.data.partitions import PARTITIONS
 from stayput.engines import TrainingEngine
 from stayput.engines.choice import AUTO, chosen_engine
 from stayput.experiments.preparing import Parts, prepared
-from stayput.paper.cells import QUICK_EXAMPLES, QUICK_TEST_EXAMPLES, TRAIN, Cell
+from stayput.paper.cells import QUICK_EXAMPLES, QUICK_TEST_EXAMPLES, QUICK_TEST_SEQUENCES, TRAIN, Cell
 from stayput.paper.rates import rate_of
 from stayput.runs.environment import machine, versions
 from stayput.runs.spec import RunSpec
@@ -96,10 +96,11 @@ class Workshop:
         split = self._split[1]
         train, test = split.train, split.test
         if cell.quick:
-            train, test = sampled(train, QUICK_EXAMPLES), sampled(test, QUICK_TEST_EXAMPLES)
+            measured = QUICK_TEST_SEQUENCES if cell.learns_sequences else QUICK_TEST_EXAMPLES
+            train, test = sampled(train, QUICK_EXAMPLES), sampled(test, measured)
         clients = train.partition(from_plain("partition", PARTITIONS, cell.partition), seed=0)
         if cell.measured_on == TRAIN:
-            test = sampled(train, MEASURED_TRAINING_EXAMPLES)
+            test = sampled(train, QUICK_TEST_SEQUENCES if cell.quick else MEASURED_TRAINING_EXAMPLES)
         algorithm = self.algorithm(self.spec(cell, 0, 0, clients.num_clients))
         return Parts(named.task, clients, algorithm, test)
 

@@ -49,7 +49,7 @@ def test_losses_are_better_when_they_are_lower():
 
 def test_values_that_are_no_numbers_lead_nobody():
     broken = standing([math.nan] * 30)
-    assert broken.best() is None
+    assert broken.best is None
     assert verdicts({0: broken, 1: standing([0.1] * 30)}, target=0.9) == {}
 
 
