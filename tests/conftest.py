@@ -15,7 +15,8 @@ import torch
 
 from stayput.engines.precision import use_precision
 
-sys.path.insert(0, str(Path(__file__).parent / "contracts"))  # the second engine of the contract tests
+for _shared in ("contracts", "integration"):  # the second engine of the contract tests; readers of others' files
+    sys.path.insert(0, str(Path(__file__).parent / _shared))
 
 
 @pytest.fixture

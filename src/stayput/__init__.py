@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from stayput.experiments.run import Run
     from stayput.experiments.sweep import Sweep, sweep
     from stayput.experiments.training import train
+    from stayput.exports.loading import load_model
     from stayput.tasks import losses, metrics
     from stayput.tasks.metrics import Metric
     from stayput.tasks.task import Task
@@ -54,6 +55,7 @@ _HOMES = {
     "Task": "stayput.tasks.task",
     "data": "stayput.data",
     "errors": "stayput.errors",
+    "load_model": "stayput.exports.loading",
     "losses": "stayput.tasks.losses",
     "metrics": "stayput.tasks.metrics",
     "partitions": "stayput.data.partitions",
@@ -85,6 +87,7 @@ __all__ = [
     "__version__",
     "data",
     "errors",
+    "load_model",
     "losses",
     "metrics",
     "partitions",

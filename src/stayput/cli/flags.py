@@ -238,6 +238,14 @@ Folder = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TRACKER",
+        help="Tell a tracker of the run: tensorboard, mlflow or wandb; may be repeated, or a list with commas.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 Report = Annotated[
     bool | None,
     typer.Option(

@@ -14,6 +14,7 @@ from stayput.cli.board import board
 from stayput.cli.compare import compare
 from stayput.cli.data import data
 from stayput.cli.doctor import doctor
+from stayput.cli.export import export
 from stayput.cli.help_pages import SectionedCommand, SectionedCommands
 from stayput.cli.interruption import Terminated, exit_code_of, raise_on_sigterm
 from stayput.cli.partitions import partitions
@@ -74,7 +75,7 @@ NAMES = "What there is"
 THIS_MACHINE = "This machine"
 
 COMMANDS = {
-    RUNS: (run, sweep, resume, show, compare, report, board, reproduce),
+    RUNS: (run, sweep, resume, show, compare, report, export, board, reproduce),
     NAMES: (tasks, algorithms, partitions),
     THIS_MACHINE: (doctor,),
 }

@@ -13,7 +13,7 @@ from stayput.cli.closing import tell
 from stayput.cli.interruption import resumable
 from stayput.cli.progress import watcher
 from stayput.cli.run_names import find_run
-from stayput.cli.settings import Request
+from stayput.cli.settings import Request, trackers
 from stayput.errors import InvalidSetting
 from stayput.runs.spec import RunSpec
 
@@ -38,6 +38,7 @@ def resume(
     target: Target = None,
     stop_at_target: StopAtTarget = None,
     data_dir: flags.DataDir = None,
+    track: flags.Track = None,
     report: flags.Report = None,
     require_target: flags.RequireTarget = None,
     json: flags.Json = None,
@@ -49,7 +50,7 @@ def resume(
     trained on with --rounds, and beyond its target with --keep-going.
     """
     folder = find_run(run)
-    spec = changed(folder, rounds=rounds, target=target, stop_at_target=stop_at_target)
+    spec = changed(folder, rounds=rounds, target=target, stop_at_target=stop_at_target, track=track)
     asked = Request(
         spec,
         folder=folder.path,
@@ -62,8 +63,15 @@ def resume(
     go_on(asked, folder)
 
 
-def changed(folder: RunFolder, *, rounds: int | None, target: float | None, stop_at_target: bool | None) -> RunSpec:
-    """The run's spec with what may be changed: when it ends."""
+def changed(
+    folder: RunFolder,
+    *,
+    rounds: int | None,
+    target: float | None,
+    stop_at_target: bool | None,
+    track: list[str] | None = None,
+) -> RunSpec:
+    """The run's spec with what may be changed: when it ends, and who is told."""
     spec = folder.spec
     done = max(folder.checkpoint_paths(), default=0)
     if rounds is not None and rounds < done:
@@ -75,6 +83,7 @@ def changed(folder: RunFolder, *, rounds: int | None, target: float | None, stop
         rounds=spec.rounds if rounds is None else rounds,
         target=spec.target if target is None else target,
         stop_at_target=_stops(spec, target) if stop_at_target is None else stop_at_target,
+        track=spec.track if not track else trackers(track),
     )
 
 

@@ -51,6 +51,7 @@ def run(
     precision: flags.Precision = None,
     data_dir: flags.DataDir = None,
     folder: flags.Folder = None,
+    track: flags.Track = None,
     report: flags.Report = None,
     require_target: flags.RequireTarget = None,
     json: flags.Json = None,

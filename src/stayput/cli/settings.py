@@ -9,7 +9,7 @@ have them at all: a setting that would change nothing is an error, never ignored
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,19 @@ NUMBER = Kind("must be a number, such as 0.1", _is(int, float), float)
 WHOLE = Kind("must be a whole number, such as 100", _is(int))
 SWITCH = Kind("must be true or false", _is(bool))
 FOLDER = Kind('must be a path in quotes, such as "runs/first"', _is(str), Path)
+
+
+def _names(value: object) -> list[str]:
+    """One name, names with commas between them, or a list of such."""
+    entries = [value] if isinstance(value, str) else value
+    return [name.strip() for entry in entries for name in str(entry).split(",")]  # type: ignore[attr-defined] # a list
+
+
+NAMES = Kind(
+    'must be a name in quotes, or a list of names, such as ["tensorboard", "mlflow"]',
+    lambda value: isinstance(value, str) or (isinstance(value, list) and all(isinstance(v, str) for v in value)),
+    _names,
+)
 SCHEDULE = Kind(
     'must be a value, or values with the round each holds from, as "20,50:5" or {1 = 20, 50 = 5}',
     _is(int, str, dict),
@@ -108,6 +121,7 @@ SETTINGS: Mapping[str, Kind] = {
     "precision": TEXT,
     "data_dir": FOLDER,
     "folder": FOLDER,
+    "track": NAMES,
     "report": SWITCH,
     "require_target": SWITCH,
     "json": SWITCH,
@@ -186,8 +200,18 @@ def run_spec(settings: Mapping[str, Any]) -> RunSpec:
         stop_at_target=settings.get("stop_at_target", target is not None),
         engine=chosen_engine(engine, task, settings.get("device", "cpu")),
         metrics={metric.name: metric.higher_is_better for metric in task.metrics},
+        track=trackers(settings.get("track") or ()),
         **given,
     )
+
+
+def trackers(names: Sequence[str]) -> tuple[str, ...]:
+    """The trackers that were named, each of them there."""
+    from stayput.tracking import refuse_trackers
+
+    found = tuple(_names(list(names)))
+    refuse_trackers(found)
+    return found
 
 
 def known_name(kind: str, name: str, known: Mapping[str, object]) -> str:

@@ -19,7 +19,7 @@ from stayput.cli.run_names import folder_for
 from stayput.cli.settings import merged, request
 from stayput.cli.settings_file import task_or_file
 from stayput.cli.sweep_progress import SweepProgress
-from stayput.cli.wording import aligned, answer, say
+from stayput.cli.wording import aligned, answer, note, say
 from stayput.report.wording import published_text, rounds_text, seconds_text, value_text
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def sweep(
     data_dir: flags.DataDir = None,
     folder: Folder = None,
     resume: Resume = None,
+    track: flags.Track = None,
     json: flags.Json = None,
     quiet: flags.Quiet = None,
 ) -> None:
@@ -101,7 +102,14 @@ def _train_and_tell(settings: dict[str, Any], over: dict[str, list[Any]], *, res
         with SweepProgress(asked.spec, len(grid(over, chosen)), folder, quiet=asked.quiet) as progress:
             parts = build(asked.spec, data_dir=asked.data_dir)
             trained = sweep_spec(
-                asked.spec, parts, chosen, over=over, folder=folder, resume=resume, on_round=progress.on_round
+                asked.spec,
+                parts,
+                chosen,
+                over=over,
+                folder=folder,
+                resume=resume,
+                on_round=progress.on_round,
+                on_note=note,
             )
         seconds = time.monotonic() - started
         figure = _figure(trained, folder)

@@ -11,6 +11,11 @@ def say(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)  # noqa: T201 - a command line speaks
 
 
+def note(text: str) -> None:
+    """Something the user should know, on stderr."""
+    say(f"note: {text}")
+
+
 def answer(text: str = "") -> None:
     """A result, on stdout."""
     print(text, flush=True)  # noqa: T201 - a command line speaks

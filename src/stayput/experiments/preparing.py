@@ -5,7 +5,9 @@ Shared by `train`, which runs one spec, and `sweep`, which runs many on one engi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import secrets
+import warnings
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,13 +29,24 @@ from stayput.errors import InvalidSetting, UnknownName
 from stayput.experiments.fit_check import refuse_misfit
 from stayput.experiments.run import Run
 from stayput.experiments.run_in_progress import OnRound, Progress, RunInProgress
+from stayput.exports.trained_model import TrainedModel
 from stayput.runs.environment import machine, versions
+from stayput.runs.run_folder import RunFolder
 from stayput.runs.run_writer import RunWriter
 from stayput.runs.spec import CUSTOM, RunSpec
 from stayput.tasks.task import Task
+from stayput.tracking import refuse_trackers
+from stayput.tracking.tracked_run import TrackedRun
+from stayput.tracking.tracker import RunFacts, flat
 
 OnNote = Callable[[str], None]
 """Told what the user should know."""
+
+
+def warn(note: str) -> None:
+    """How Python code is told: by a warning."""
+    warnings.warn(note, stacklevel=2)
+
 
 TestData = Examples | tuple[object, object] | None
 """Examples that a model is measured on: as such, as a pair of arrays, or none."""
@@ -99,37 +112,58 @@ def opened(
     on_round: OnRound | None,
     on_note: OnNote,
     stack: ExitStack,
+    name: str | None = None,
 ) -> RunInProgress:
-    """The run at its beginning, or where its folder says that it is; `stack` holds the folder's lock."""
+    """The run at its beginning, or where its folder says that it is; `stack` holds the folder's lock.
+
+    `name` is what trackers call it, if not by its folder's name.
+    """
     writer: RunWriter | None = None
     progress: Progress | None = None
+    facts: dict[str, Any] = {"num_clients": parts.clients.num_clients, "num_examples": parts.clients.num_examples}
     if folder is not None:
         environment = _environment(spec, parts)
         if resume and (folder / "spec.json").is_file():
             writer, checkpoint, history, notes = RunWriter.reopen(folder, spec, environment)
+            stack.enter_context(writer)
             for note in notes:
                 on_note(note)
             if checkpoint is not None:
                 progress = Progress(to_device(checkpoint.state, _device(spec.device)), history)
         else:
-            writer = RunWriter.create(folder, spec, environment, _label_counts(parts.clients))
-        stack.enter_context(writer)
-    return RunInProgress(
-        spec, parts.algorithm, engine, parts.clients, progress=progress, writer=writer, on_round=on_round
+            writer = stack.enter_context(RunWriter.create(folder, spec, environment, _label_counts(parts.clients)))
+        facts = RunFolder(folder).environment
+    run = RunInProgress(
+        spec,
+        parts.algorithm,
+        engine,
+        parts.clients,
+        progress=progress,
+        writer=writer,
+        on_round=on_round,
+        tracked=stack.enter_context(_tracked(spec, facts, folder, name, on_note)) if spec.track else None,
+        environment=facts,
     )
+    if run.tracked is not None:
+        run.tracked.catch_up(run.progress.history)
+    return run
 
 
 def finished(run: RunInProgress, engine: TrainingEngine, folder: Path | None) -> Run:
     """The run that came out, its outcome written."""
+    history, state, outcome = run.progress.history, run.progress.state, _outcome(run)
     if run.writer is not None:
-        run.writer.finish(_outcome(run))
-    state = run.progress.state
-    return Run(run.spec, run.progress.history, engine.module_with(state), fingerprint(state), folder)
+        run.writer.finish(outcome)
+    trained = TrainedModel(state, run.spec, history.reports[-1], run.environment)
+    if run.tracked is not None:
+        run.tracked.finish(history, outcome, trained)
+    return Run(run.spec, history, engine.module_with(state), fingerprint(state), folder, trained)
 
 
 def refuse_impossible(spec: RunSpec, algorithm: Algorithm) -> None:
     """Refuse what can be known to be wrong without the data, before anything is fetched or loaded."""
     _device(spec.device)
+    refuse_trackers(spec.track)
     if spec.engine not in ENGINES:
         raise UnknownName("engine", spec.engine, ENGINES)
     if spec.precision not in PRECISIONS:
@@ -152,6 +186,16 @@ def _device(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise InvalidSetting(f"device={name!r}: must be cpu or cuda (sums are taken in float64, which others lack)")
     return device
+
+
+def _tracked(
+    spec: RunSpec, facts: Mapping[str, Any], folder: Path | None, name: str | None, on_note: OnNote
+) -> TrackedRun:
+    run_id = str(facts.get("run_id") or secrets.token_hex(8))  # a name, not a choice of the run
+    name = name or (spec.task if folder is None else folder.resolve().name)
+    settings = {key: value for key, value in spec.to_json().items() if key not in ("track", "spec_version")}
+    counts = {key: facts[key] for key in ("num_clients", "num_examples")}
+    return TrackedRun(spec.track, RunFacts(run_id, name, flat({**settings, **counts}), folder), on_note)
 
 
 def _environment(spec: RunSpec, parts: Parts) -> dict[str, object]:

@@ -7,8 +7,9 @@ same loop, `train_together`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from stayput.core.algorithm import Algorithm
 from stayput.core.engine import CohortResult, Engine, RoundWork
@@ -21,6 +22,7 @@ from stayput.runs.client_memory import ClientMemory
 from stayput.runs.run_folder import RunFolder
 from stayput.runs.run_writer import RunWriter
 from stayput.runs.spec import RunSpec
+from stayput.tracking.tracked_run import TrackedRun
 
 OnRound = Callable[[RoundReport, History], None]
 """Called after every round, for progress."""
@@ -47,8 +49,11 @@ class RunInProgress:
         progress: Progress | None = None,
         writer: RunWriter | None = None,
         on_round: OnRound | None = None,
+        tracked: TrackedRun | None = None,
+        environment: Mapping[str, Any] | None = None,
     ) -> None:
-        self.spec, self.writer = spec, writer
+        self.spec, self.writer, self.tracked = spec, writer, tracked
+        self.environment = environment or {}
         self._algorithm, self._engine, self._clients, self._on_round = algorithm, engine, clients, on_round
         self._checkpointed: int | None = None
         self.diverged: TrainingDiverged | None = None
@@ -133,6 +138,8 @@ class RunInProgress:
         if self.writer is not None:
             self.writer.add_report(report, state)
         self.progress = Progress(state, self.progress.history.with_report(report))
+        if self.tracked is not None:
+            self.tracked.add_round(report)
         if self._on_round is not None:  # last: the round is finished when somebody hears of it
             self._on_round(report, self.progress.history)
 

@@ -20,7 +20,17 @@ from stayput.core.history import History, RoundReport
 from stayput.core.named_settings import to_plain
 from stayput.data.federated_data import FederatedData
 from stayput.errors import InvalidSetting, UnknownName
-from stayput.experiments.preparing import Parts, TestData, as_examples, custom_spec, finished, opened, prepared
+from stayput.experiments.preparing import (
+    OnNote,
+    Parts,
+    TestData,
+    as_examples,
+    custom_spec,
+    finished,
+    opened,
+    prepared,
+    warn,
+)
 from stayput.experiments.run import Run
 from stayput.experiments.run_in_progress import train_together
 from stayput.runs.spec import RunSpec
@@ -85,8 +95,11 @@ def sweep(
     folder: Path | str | None = None,
     resume: bool = False,
     on_round: OnSweepRound | None = None,
+    track: Sequence[str] = (),
 ) -> Sweep:
     """Train every combination of the values in `over`: settings of the algorithm, and "seed".
+
+    `track` names trackers that are told of every member, as in `train`.
 
     >>> grid = {"learning_rate": [0.05, 0.1, 0.2], "seed": [0, 1]}
     """
@@ -101,9 +114,10 @@ def sweep(
         engine=engine,
         device=device,
         precision=precision,
+        track=track,
     )
     parts = Parts(task, clients, algorithm.algorithm(), as_examples(test))
-    return sweep_spec(base, parts, algorithm, over=over, folder=folder, resume=resume, on_round=on_round)
+    return sweep_spec(base, parts, algorithm, over=over, folder=folder, resume=resume, on_round=on_round, on_note=warn)
 
 
 def sweep_spec(
@@ -115,6 +129,7 @@ def sweep_spec(
     folder: Path | str | None = None,
     resume: bool = False,
     on_round: OnSweepRound | None = None,
+    on_note: OnNote = lambda note: None,  # noqa: ARG005 - says nothing unless asked to
 ) -> Sweep:
     """`sweep`, for a spec whose parts are built already."""
     points = grid(over, algorithm)
@@ -139,8 +154,9 @@ def sweep_spec(
                     folder=path,
                     resume=resume,
                     on_round=heard,
-                    on_note=lambda note: None,  # noqa: ARG005 - a member's notes are its folder's
+                    on_note=on_note,
                     stack=stack,
+                    name=member_name(point) if folder is None else f"{Path(folder).name}/{member_name(point)}",
                 )
             )
         train_together(engine, runs, diverging_ends_all=False)

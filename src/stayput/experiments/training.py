@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from stayput.experiments.preparing import (
     finished,
     opened,
     prepared,
+    warn,
 )
 from stayput.experiments.run import Run
 from stayput.experiments.run_in_progress import OnRound, train_together
@@ -41,13 +43,15 @@ def train(
     resume: bool = False,
     checkpoint_every: int = 10,
     on_round: OnRound | None = None,
+    track: Sequence[str] = (),
 ) -> Run:
     """Train a model on clients' data and return the run.
 
     `rounds` is the last round; training ends earlier when `stop_at_target` is set and the first metric reaches
     `target`. The model is evaluated on `test` before the first round, then every `evaluate_every` rounds and after
     the last. With a `folder`, every round is on disk as it ends, and `resume=True` goes on with the run that is
-    there (or begins it) to a final model with the same bits as if nothing had happened.
+    there (or begins it) to a final model with the same bits as if nothing had happened. `track` names trackers that
+    are told of it: "tensorboard", "mlflow", "wandb".
     """
     spec = custom_spec(
         task,
@@ -61,9 +65,10 @@ def train(
         engine=engine,
         device=device,
         precision=precision,
+        track=track,
     )
     parts = Parts(task, clients, algorithm.algorithm(), as_examples(test))
-    return train_spec(spec, parts, folder=folder, resume=resume, on_round=on_round)
+    return train_spec(spec, parts, folder=folder, resume=resume, on_round=on_round, on_note=warn)
 
 
 def train_spec(

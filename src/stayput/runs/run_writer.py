@@ -146,7 +146,7 @@ def _refuse_short_history(folder: RunFolder, checkpoint: Checkpoint | None, kept
 
 def _refuse_other_run(folder: RunFolder, spec: RunSpec, environment: Mapping[str, Any]) -> None:
     ours, theirs = plain(spec.to_json()), plain(folder.spec.to_json())
-    may_change = {"rounds", "target", "stop_at_target", "keep_checkpoints", "checkpoint_every"}
+    may_change = {"rounds", "target", "stop_at_target", "keep_checkpoints", "checkpoint_every", "track"}
     changed = sorted(name for name in ours if name not in may_change and ours[name] != theirs.get(name))
     if changed:
         name = changed[0]

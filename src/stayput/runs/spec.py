@@ -7,7 +7,7 @@ model or data says "custom" there, and can go on only from that code.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +62,8 @@ class RunSpec:
     metrics: Mapping[str, bool] = field(default_factory=lambda: {"accuracy": True})
     """What is measured on the test examples beside the loss, and whether more of it is better; the first is the one
     that the target and the best checkpoint refer to."""
+    track: Sequence[str] = ()
+    """Trackers that are told of the run, by name."""
     spec_version: int = field(default=SPEC_VERSION)
 
     def __post_init__(self) -> None:
@@ -74,6 +76,9 @@ class RunSpec:
         require_count("keep_checkpoints", self.keep_checkpoints, "the latest ones, beside the best")
         if self.threads is not None:
             require_count("threads", self.threads, "CPU threads of torch")
+        object.__setattr__(self, "track", tuple(self.track))  # JSON gives lists back
+        if len(set(self.track)) != len(self.track):
+            raise InvalidSetting(f"track={list(self.track)!r}: must name each tracker once")
         if self.stop_at_target and self.target is None:
             raise InvalidSetting("stop_at_target=True: needs a target to stop at (set target, such as 0.97)")
         # A share can be held to [0, 1]; a metric of the user's own may have any scale.

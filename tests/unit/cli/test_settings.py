@@ -39,6 +39,17 @@ def test_dashes_and_underscores_are_the_same_in_a_file():
     }
 
 
+@pytest.mark.parametrize(
+    "written", ["tensorboard,mlflow", ["tensorboard", "mlflow"], "tensorboard, mlflow", ["tensorboard,mlflow"]]
+)
+def test_trackers_are_a_list_or_names_with_commas(written):
+    assert spec_of(**from_file({"track": written}, source="my.toml")).track == ("tensorboard", "mlflow")
+    with pytest.raises(UnknownName, match="track='w&b': unknown"):
+        spec_of(track=["w&b"])
+    with pytest.raises(InvalidSetting, match="must be a name in quotes, or a list of names"):
+        from_file({"track": [1]}, source="my.toml")
+
+
 def test_a_setting_given_twice_in_a_file_is_refused():
     with pytest.raises(InvalidSetting, match="client_fraction is there twice"):
         from_file({"client-fraction": 1, "client_fraction": 0.5}, source="my.toml")

@@ -7,7 +7,19 @@ import pytest
 
 from stayput.cli.main import main
 
-HEAVY = ("torch", "numpy", "matplotlib", "pyarrow", "datasets", "pandas", "safetensors", "rich")
+HEAVY = (
+    "torch",
+    "numpy",
+    "matplotlib",
+    "pyarrow",
+    "datasets",
+    "pandas",
+    "safetensors",
+    "rich",
+    "tensorboard",
+    "mlflow",
+    "wandb",
+)
 
 PROGRAM = """
 import sys
