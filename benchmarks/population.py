@@ -143,7 +143,7 @@ def build(root: Path, gigabytes: float) -> dict[str, Any]:
     draw = np.random.default_rng(0)
     table = root / "table.parquet"
     schema = pa.schema({"who": pa.int64(), "image": pa.list_(pa.uint8(), pixels), "digit": pa.int64()})
-    with pq.ParquetWriter(table, schema, compression="none", use_dictionary=False) as writer:
+    with pq.ParquetWriter(table, schema, compression="none") as writer:
         for first in range(0, rows, 1 << 16):
             count = min(1 << 16, rows - first)
             flat = pa.array(draw.integers(256, size=count * pixels, dtype=np.uint8))

@@ -19,6 +19,29 @@ for _shared in ("contracts", "integration"):  # the second engine of the contrac
     sys.path.insert(0, str(Path(__file__).parent / _shared))
 
 
+def _on_ray(item):
+    """Whether a test is one of an engine's promises, for the engine on Ray."""
+    params = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return any(value == "ray" or (isinstance(value, tuple) and value[:1] == ("ray",)) for value in params)
+
+
+def pytest_collection_modifyitems(items):
+    """Ray takes seconds to start."""
+    for item in items:
+        if _on_ray(item):
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(autouse=True)
+def _functions_of_tests_reach_workers(request):
+    """Ray's workers cannot import test modules, so what is defined there is sent to them as it is."""
+    if _on_ray(request.node):
+        from ray import cloudpickle
+
+        for name in {request.module.__name__, "side_by_side", "stacked_engine"} & set(sys.modules):
+            cloudpickle.register_pickle_by_value(sys.modules[name])
+
+
 @pytest.fixture
 def device():
     """Where engines compute: the CPU, or what STAYPUT_TEST_DEVICE names (`make test-gpu`)."""

@@ -209,6 +209,20 @@ KeepCheckpoints = Annotated[
 ]
 
 Engine = Annotated[str | None, typer.Option(help="Who computes a round (default sequential).", rich_help_panel=COMPUTE)]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        help="With --engine ray: the cluster's address (default $RAY_ADDRESS, then this machine alone).",
+        rich_help_panel=COMPUTE,
+    ),
+]
+RayWorkers = Annotated[
+    int | None,
+    typer.Option(
+        help="With --engine ray: how many workers (default one for each core or GPU of the cluster).",
+        rich_help_panel=COMPUTE,
+    ),
+]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda (default cpu).", rich_help_panel=COMPUTE)]
 Threads = Annotated[
     int | None,

@@ -6,6 +6,7 @@ import time
 
 from stayput.cli import flags
 from stayput.cli.closing import tell
+from stayput.cli.cluster import connect_if_asked
 from stayput.cli.interruption import resumable
 from stayput.cli.progress import watcher
 from stayput.cli.run_names import folder_for
@@ -46,6 +47,8 @@ def run(
     checkpoint_every: flags.CheckpointEvery = None,
     keep_checkpoints: flags.KeepCheckpoints = None,
     engine: flags.Engine = None,
+    ray_address: flags.RayAddress = None,
+    ray_workers: flags.RayWorkers = None,
     device: flags.Device = None,
     threads: flags.Threads = None,
     precision: flags.Precision = None,
@@ -76,6 +79,7 @@ def train_and_tell(asked: Request) -> None:
 
     started = time.monotonic()
     spec = asked.spec
+    connect_if_asked(asked)
     with folder_for(spec.task, asked.folder) as folder, resumable(folder):
         with watcher(spec, folder, quiet=asked.quiet) as watching:
             parts = build(spec, data_dir=asked.data_dir, on_download=watching.on_download)

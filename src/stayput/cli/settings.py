@@ -116,6 +116,8 @@ SETTINGS: Mapping[str, Kind] = {
     "checkpoint_every": WHOLE,
     "keep_checkpoints": WHOLE,
     "engine": TEXT,
+    "ray_address": TEXT,
+    "ray_workers": WHOLE,
     "device": TEXT,
     "threads": WHOLE,
     "precision": TEXT,
@@ -142,9 +144,19 @@ class Request:
     require_target: bool = False
     json: bool = False
     quiet: bool = False
+    ray_address: str | None = None
+    """Of the cluster; None for RAY_ADDRESS, or this machine alone."""
+    ray_workers: int | None = None
+    """None for one for each core or GPU of the cluster."""
 
     def __post_init__(self) -> None:
-        """Refuse to require a target that there is not."""
+        """Refuse to require a target that there is not, and to say where Ray is for another engine."""
+        for name, value in (("ray_address", self.ray_address), ("ray_workers", self.ray_workers)):
+            if value is not None and self.spec.engine != "ray":
+                raise InvalidSetting(
+                    f"{name}={value!r}: engine {self.spec.engine!r} does not use Ray (set engine to ray, or leave "
+                    f"{name} out)"
+                )
         if self.require_target and self.spec.target is None:
             raise InvalidSetting("require_target=True: needs a target to require (set target, such as 0.97)")
 

@@ -13,6 +13,7 @@ import typer
 
 from stayput.cli import flags
 from stayput.cli.beside_paper import paper_rounds
+from stayput.cli.cluster import connect_if_asked
 from stayput.cli.grids import GRIDS
 from stayput.cli.interruption import Terminated, exit_code_of
 from stayput.cli.run_names import folder_for
@@ -65,6 +66,8 @@ def sweep(
     checkpoint_every: flags.CheckpointEvery = None,
     keep_checkpoints: flags.KeepCheckpoints = None,
     engine: Engine = None,
+    ray_address: flags.RayAddress = None,
+    ray_workers: flags.RayWorkers = None,
     device: flags.Device = None,
     threads: flags.Threads = None,
     precision: flags.Precision = None,
@@ -98,6 +101,7 @@ def _train_and_tell(settings: dict[str, Any], over: dict[str, list[Any]], *, res
     asked = request(settings)
     chosen = from_plain("algorithm", ALGORITHMS, asked.spec.algorithm)
     started = time.monotonic()
+    connect_if_asked(asked)
     with folder_for(asked.spec.task, asked.folder) as folder, _said_how_to_go_on(folder):
         with SweepProgress(asked.spec, len(grid(over, chosen)), folder, quiet=asked.quiet) as progress:
             parts = build(asked.spec, data_dir=asked.data_dir)

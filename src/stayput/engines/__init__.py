@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stayput.engines.cluster.engine import RayEngine
 from stayput.engines.lane_workers import LaneWorkersEngine
 from stayput.engines.lanes.engine import LanesEngine
 from stayput.engines.sequential import SequentialEngine
@@ -13,6 +14,7 @@ ENGINES: dict[str, EngineFactory] = {
     "workers": WorkersEngine,
     "lanes": LanesEngine,
     "lane_workers": LaneWorkersEngine,
+    "ray": RayEngine,
 }
 """Engines by the name that the command line and specs use."""
 
@@ -21,6 +23,7 @@ __all__ = [
     "EngineFactory",
     "LaneWorkersEngine",
     "LanesEngine",
+    "RayEngine",
     "SequentialEngine",
     "TrainingEngine",
     "WorkersEngine",

@@ -35,6 +35,11 @@ def use_precision(name: str) -> None:
     _rounds_to_bf16 = name == "bf16"
 
 
+def precision_in_use() -> str:
+    """What was set."""
+    return "bf16" if _rounds_to_bf16 else "tf32" if torch.backends.cuda.matmul.allow_tf32 else "float32"
+
+
 def autocast(device: torch.device) -> AbstractContextManager[object]:
     """Inside, layers compute as the precision says."""
     if not _rounds_to_bf16:

@@ -167,9 +167,11 @@ def _tensor_at(memory: Tensor, place: Place) -> Tensor:
     return memory[first : first + num_bytes].view(place.dtype).as_strided(place.shape, place.stride)
 
 
-def raise_again(failure: Failed) -> NoReturn:
-    """Raise in this process what a worker could not handle: the same class with the same sentence."""
+def raise_again(failure: Failed, *, where: str = "") -> NoReturn:
+    """Raise in this process what a worker could not handle: the same class with the same sentence, and `where`."""
     error = _rebuilt(failure)
+    if where and isinstance(error, StayputError):
+        error.args = (f"{where}{failure.sentence}",)
     if error is None:  # a class made inside a function, or one that needs more than a sentence
         error = TrainingError(f"a client's training raised {failure.name}: {failure.sentence}")
     if not isinstance(error, StayputError):  # a bug, which keeps its traceback
@@ -225,7 +227,7 @@ def _serve(inheritance: Inheritance, link: Connection) -> None:
                 raise cannot  # noqa: TRY301 - it belongs to the job, which the parent waits for
             updates = _trained(inheritance, job)
         except Exception as error:  # noqa: BLE001 - whatever it is, the parent raises it again
-            link.send(_failed(error))
+            link.send(failed(error))
             continue
         _answer(inheritance, link, job, updates)
 
@@ -270,7 +272,8 @@ def _answer(inheritance: Inheritance, link: Connection, job: Job, updates: Seque
         link.send_bytes(memory.numpy().data)
 
 
-def _failed(error: Exception) -> Failed:
+def failed(error: Exception) -> Failed:
+    """An exception in words."""
     plain = all(isinstance(argument, str | int | float | None) for argument in error.args)
     return Failed(
         type(error).__module__,

@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 import torch
 
-from stayput.core.weighted_sum import WeightedSum
+from stayput.core.weighted_sum import BLOCK, WeightedSum, blocks_of
 from stayput.errors import InvalidSetting
 
 
@@ -70,3 +70,31 @@ def test_what_was_added_is_not_changed():
     total.add(2, update, weight=3)
     total.mean()
     assert torch.equal(update["weights"]["w"], before)
+
+
+def test_blocks_that_were_summed_elsewhere_give_the_same_bits():
+    make = torch.Generator().manual_seed(1)
+    cohort = list(range(3, 3 + 2 * 75, 2))  # two whole blocks, and a rest
+    all_updates = {k: {"weights": {"w": torch.randn(9, generator=make)}} for k in cohort}
+    plain, mixed = WeightedSum(cohort), WeightedSum(cohort)
+    for k in cohort:
+        plain.add(k, all_updates[k], weight=k)
+    blocks = [cohort[positions.start : positions.stop] for positions in blocks_of(len(cohort))]
+    assert [len(block) for block in blocks] == [BLOCK, BLOCK, 11]
+    for block in (blocks[2], blocks[0]):  # in any order
+        elsewhere = WeightedSum(block)
+        for k in block:
+            elsewhere.add(k, all_updates[k], weight=k)
+        mixed.add_block(block, *elsewhere.total())
+    for k in reversed(blocks[1]):
+        mixed.add(k, all_updates[k], weight=k)
+    assert torch.equal(plain.mean()["weights"]["w"], mixed.mean()["weights"]["w"])
+    exact = sum(all_updates[k]["weights"]["w"].double() * k for k in cohort) / sum(cohort)
+    torch.testing.assert_close(plain.mean()["weights"]["w"], exact, rtol=1e-14, atol=1e-16)
+
+
+@pytest.mark.parametrize("clients", [[3, 4], [0, 1, 2], range(1, 33)])
+def test_only_whole_blocks_are_taken_as_such(clients):
+    total = WeightedSum(range(40))
+    with pytest.raises(InvalidSetting, match="must be one whole block of the cohort"):
+        total.add_block(clients, updates()[2], weight=1.0)
