@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from torch import nn
 
 from stayput import errors
 from stayput.cli.main import EXIT_CODES, app
-from stayput.cli.settings import SETTINGS
+from stayput.cli.settings import SETTINGS, from_file, request
 from stayput.core.history import RoundReport
 from stayput.runs.spec import RunSpec
 from stayput.testing import ToyNet, toy_clients, toy_examples, toy_task
@@ -221,6 +222,20 @@ def test_each_setting_of_a_run_is_documented_with_its_key_and_default():
     assert set(keys) == set(SETTINGS)
 
 
+@pytest.mark.parametrize("page", sorted(page for page in PAGES if blocks(page, "toml")))
+def test_every_settings_file_on_a_page_asks_for_a_run(page):
+    for body in blocks(page, "toml"):
+        assert request(from_file(tomllib.loads(body), source=page)).spec.task
+
+
+def test_every_environment_variable_is_documented():
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    documented = {
+        CODE_SPAN.findall(row[0])[0] for row in rows(section("docs/command-line.md", "Environment variables"))
+    }
+    assert set(re.findall(r"\bSTAYPUT_[A-Z_]+\b", sources)) == {n for n in documented if n.startswith("STAYPUT_")}
+
+
 def test_each_exit_code_is_documented_with_its_meaning_and_its_errors():
     table = {}
     for code, meaning, names in rows(section("docs/command-line.md", "Exit codes")):
@@ -349,7 +364,8 @@ def test_the_layers_are_those_that_are_enforced():
 def test_every_page_is_linked_from_the_readme_or_an_index():
     index = LINK.findall(PAGES["README.md"])
     linked = {target.partition("#")[0] for target in index}
-    linked |= {f"docs/decisions/{target}" for target in LINK.findall(PAGES["docs/decisions/README.md"])}
+    for index in ("docs/decisions/README.md", "docs/reference/index.md"):
+        linked |= {str(Path(index).parent / target) for target in LINK.findall(PAGES[index])}
     assert set(PAGES) - {"README.md"} <= linked
 
 
