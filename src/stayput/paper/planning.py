@@ -7,7 +7,6 @@ had them; where there is none, from a calibration of a few rounds.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -19,9 +18,11 @@ from stayput.paper import figure1
 from stayput.paper.catalogue import cells_of
 from stayput.paper.cells import Cell
 from stayput.paper.measuring import Measurer, example_passes
+from stayput.paper.rates import grid_around
 from stayput.paper.results import Results
 from stayput.paper.workshop import Workshop
 from stayput.runs.environment import machine
+from stayput.runs.spec import RunSpec
 
 _SIZES: Mapping[str, tuple[int, float, int]] = {
     "mnist-2nn-paper": (100, 600, 10_000),
@@ -33,6 +34,7 @@ _SIZES: Mapping[str, tuple[int, float, int]] = {
 """K, n/K and test examples of a task in the paper's setting, for estimates alone."""
 _EVALUATION = 1 / 3
 """What a forward pass costs, in passes with a gradient."""
+CALIBRATION_ROUNDS, CALIBRATION_RATES = 3, 5
 QUICK_GRID = 3
 QUICK_CELLS = 3
 """Of a table or figure, the cheapest, that the short version trains."""
@@ -119,24 +121,29 @@ def measured_speeds(results: Results, device: str) -> dict[str, float]:
 
 
 def calibrated_speed(cell: Cell, workshop: Workshop) -> float | None:
-    """Example passes a second from three rounds on few examples; None where the data are not here."""
-    small = replace(cell.quickened(), rounds=3, evaluate_every=3, target=None)
+    """Example passes a second from a few rounds on few examples; None where the data are not here.
+
+    Several rates train at once, as in a cell: a GPU is not filled by one.
+    """
+    small = replace(cell.quickened(), rounds=CALIBRATION_ROUNDS, evaluate_every=CALIBRATION_ROUNDS, target=None)
     try:
         parts, engine = workshop.ready(small)
     except DataError:
         return None
-    spec = workshop.spec(small, small.centre, 0, parts.clients.num_clients)
-    reports: list[RoundReport] = []
+    rounds: dict[int, tuple[float, int]] = {}
+    runs = []
+    for exponent in grid_around(small.centre, CALIBRATION_RATES):
+        spec = workshop.spec(small, exponent, 0, parts.clients.num_clients)
 
-    def heard(report: RoundReport, _: History) -> None:
-        reports.append(report)
+        def heard(report: RoundReport, _: History, spec: RunSpec = spec) -> None:
+            seconds, passes = rounds.get(report.round_number, (0.0, 0))
+            trained = example_passes(spec.algorithm, report)
+            rounds[report.round_number] = (seconds + report.seconds, passes + trained)
 
-    began = time.monotonic()
-    run = RunInProgress(spec, workshop.algorithm(spec), engine, parts.clients, on_round=heard)
-    train_together(engine, [run], diverging_ends_all=False)
-    last = reports[-1]
-    seconds = last.seconds or (time.monotonic() - began)
-    return example_passes(spec.algorithm, last) / seconds
+        runs.append(RunInProgress(spec, workshop.algorithm(spec), engine, parts.clients, on_round=heard))
+    train_together(engine, runs, diverging_ends_all=False)
+    seconds, passes = rounds[max(rounds)]
+    return passes / max(seconds, 1e-9)
 
 
 def seconds_of(work: Work, runs: int, speeds: Mapping[str, float]) -> float | None:

@@ -8,7 +8,7 @@ from stayput.errors import UnknownName
 from stayput.paper.catalogue import FIGURES, TABLES, TITLES, cells_of, named
 from stayput.paper.cells import Cell
 from stayput.paper.measuring import Measurer
-from stayput.paper.planning import measured_speeds, passes_of, planned, runs_in, seconds_of
+from stayput.paper.planning import calibrated_speed, measured_speeds, passes_of, planned, runs_in, seconds_of
 from stayput.paper.results import Results
 from stayput.paper.workshop import Workshop
 from stayput.tasks.catalogue import NAMED_TASKS
@@ -98,3 +98,16 @@ def test_runs_left_are_those_that_no_file_has(tmp_path, keep, crossing):
     assert runs_in(work, measurer, [0, 1]) == 10
     keep(results, cell, {cell.centre: crossing([0.97], [40], 1, 3000)})
     assert runs_in(work, measurer, [0, 1]) == 9
+
+
+def test_a_calibration_trains_a_few_rounds_of_several_rates():
+    from toy_workshop import ToyWorkshop
+
+    speed = calibrated_speed(TABLES["table4"].cells[0], ToyWorkshop())
+    assert speed > 0
+
+
+def test_where_the_data_are_not_here_nothing_is_judged(tmp_path, monkeypatch):
+    monkeypatch.setenv("STAYPUT_CACHE", str(tmp_path))
+    monkeypatch.delenv("STAYPUT_DATA", raising=False)
+    assert calibrated_speed(FIGURES["figure5"].cells[0], Workshop()) is None
