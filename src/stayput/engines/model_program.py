@@ -35,6 +35,7 @@ class ModelProgram:
         self._parameters = dict(self.module.named_parameters())
         self._buffers = dict(self.module.named_buffers())
         self._drops = any(isinstance(layer, CountedDropout) for layer in self.module.modules())
+        self._filters: frozenset[str] = frozenset()
         self.begin_client(seed=0, round_number=0, client=0)
 
     @property
@@ -49,6 +50,31 @@ class ModelProgram:
         if self._buffers:
             model[BUFFERS] = {name: buffer.detach().to(self.device) for name, buffer in fresh.named_buffers()}
         return model
+
+    def lay_out_filters(self, data: PlacedExamples) -> None:
+        """On a CPU, run convolutions channels last where the model lets them: pooling then takes a tenth of the time.
+
+        A model that cannot, because it calls `view` on what comes out of a convolution, is left as it is.
+        """
+        if self.device.type != "cpu":
+            return
+        filters = frozenset(
+            f"{name}.weight" if name else "weight"
+            for name, layer in self.module.named_modules()
+            if type(layer) is nn.Conv2d
+        )
+        weights, buffers = {name: p.data for name, p in self._parameters.items()}, self.buffers()
+        self._filters = filters & self._parameters.keys()
+        self.module.train()
+        try:
+            self._set_weights(weights)
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                self.module(data.batch(slice(0, 2))[0])
+        except Exception:  # noqa: BLE001 - if it is another error it comes again, where it can be said of which round
+            self._filters = frozenset()
+            self._set_weights(weights)
+        for name, buffer in buffers.items():
+            self._buffers[name].copy_(buffer)
 
     def load(self, model: Groups, *, training: bool) -> None:
         """Put a model into the module; buffers are copied, since a forward pass in training changes them."""
@@ -128,7 +154,21 @@ class ModelProgram:
     def _set_weights(self, weights: Tensors) -> None:
         for name, parameter in self._parameters.items():
             # `.data` swaps the storage without a copy and without a trace in autograd; nobody writes into it.
-            parameter.data = weights[name]
+            parameter.data = channels_last(weights[name]) if name in self._filters else weights[name]
+
+
+def channels_last(filters: Tensor) -> Tensor:
+    """A convolution's filters with channels last in memory, and its strides saying so.
+
+    Filters of one channel look the same either way, and torch then goes by the strides.
+    """
+    _, channels, height, width = filters.shape
+    strides = (channels * height * width, 1, channels * width, channels)
+    if filters.stride() == strides:
+        return filters
+    if channels == 1:
+        return filters.contiguous().as_strided(filters.shape, strides)
+    return filters.contiguous(memory_format=torch.channels_last)
 
 
 @dataclass(frozen=True, slots=True)

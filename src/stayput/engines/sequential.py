@@ -35,6 +35,7 @@ class SequentialEngine:
         self._clients = clients
         self._program = ModelProgram(task, device)
         self._data = PlacedExamples(clients.examples, task, device, self._program.dtype)
+        self._program.lay_out_filters(self._data)
         self._test = None if test is None else PlacedExamples(test, task, device, self._program.dtype)
         self.initial_model = self._program.initial_model
         self.module_with = self._program.module_with

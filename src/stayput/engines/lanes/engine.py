@@ -56,6 +56,7 @@ class LanesEngine:
         self._task, self._clients, self._device = task, clients, device
         self._program = ModelProgram(task, device)
         self._data = PlacedExamples(clients.examples, task, device, self._program.dtype)
+        self._program.lay_out_filters(self._data)
         self._test = None if test is None else PlacedExamples(test, task, device, self._program.dtype)
         self._model = choice_of_model(self._program, self._data)
         self._lanes: dict[PartKey, Lanes] = {}
