@@ -1,12 +1,13 @@
-"""stayput on a CPU beside Apple's pfl: seconds per round of W1 and W2, taking turns in one run.
+"""stayput on a CPU beside Apple's pfl, FedJAX and a sketch in plain JAX: seconds per round of W1 and W2.
 
-pfl gets a virtual environment of its own (`benchmarks/.peers`, made at the first run) with the same torch. Everybody
-runs in a process of its own with one thread for each process, on random images; the contestants of a workload take
-turns, several times, and what counts is the ratio of the medians. `share` says what part of the machine's float32
-matrix product, measured between the turns on as many threads as the contestant has processes, the round's arithmetic
-amounts to.
+The others get virtual environments of their own (`benchmarks/.peers` with the same torch, `benchmarks/.peers-jax`),
+made at the first run; who does not install is said and left out. Everybody runs in processes of its own, with one
+thread each or, where there is one process, two; on random images. The contestants of a workload take turns, several
+times, and what counts is the ratio of the medians; `fastest` is the fastest round of each. `share` says what part of
+the machine's float32 matrix product, measured between the turns on as many threads as the contestant uses cores, the
+round's arithmetic amounts to. A workload that is not measured keeps the rows that the file has.
 
-    python benchmarks/peers.py [--rounds 5] [--turns 3] [--output benchmarks/results/peers-cpu.json]
+    python benchmarks/peers.py [--workload W2] [--rounds 5] [--turns 3] [--output benchmarks/results/peers-cpu.json]
 """
 
 from __future__ import annotations
@@ -25,17 +26,20 @@ from typing import Any
 
 import torch
 
-from lanes import population, seconds_per_round
+from lanes import seconds_per_round
 from stayput.engines import ENGINES
 from stayput.engines.precision import use_precision
 from stayput.runs.environment import machine, versions
-from stayput.tasks.catalogue import named_task
+from workloads import WORKLOADS
 
 HERE = Path(__file__).parent
-PEERS = HERE / ".peers"
-REQUIREMENTS = ("pfl[pytorch]==0.6.0", f"torch=={torch.__version__.partition('+')[0]}")
+PEERS, PEERS_JAX = HERE / ".peers", HERE / ".peers-jax"
+REQUIREMENTS = {
+    PEERS: ("pfl[pytorch]==0.6.0", f"torch=={torch.__version__.partition('+')[0]}"),
+    # FedJAX 0.0.17 calls `jax.tree_map`, which later versions of JAX do not have.
+    PEERS_JAX: ("fedjax==0.0.17", "jax==0.4.25", "jaxlib==0.4.25", "dm-haiku==0.0.12", "numpy<2", "scipy<1.13"),
+}
 
-TASKS = {"W1": "mnist-cnn", "W2": "mnist-2nn"}
 OPERATIONS = {"W1": 0.73e9 * 600, "W2": 0.012e9 * 600}
 """Floating-point operations of a round of ten clients, 600 steps: benchmarks/README.md has the count."""
 
@@ -46,7 +50,9 @@ class Contestant:
 
     name: str
     command: tuple[str, ...]
-    processes: int
+    cores: int
+    one_thread: bool = True
+    """Whether each of its processes has one thread; else there is one process, with as many as it likes."""
 
 
 def pfl(workload: str, rounds: int) -> list[Contestant]:
@@ -57,27 +63,41 @@ def pfl(workload: str, rounds: int) -> list[Contestant]:
     return [Contestant("pfl", (python, *script), 1), Contestant("pfl, 2 processes", two, 2)]
 
 
+def jax(workload: str, rounds: int) -> list[Contestant]:
+    """FedJAX; and the sketch, but for convolutions, which `vmap` makes grouped ones of, a hundred times slower here."""
+    script = (str(PEERS_JAX / "bin" / "python"), str(HERE / "jax_rounds.py"))
+    slow = str(min(rounds, 1 if workload == "W1" else rounds))
+    who = [Contestant("FedJAX", (*script, "fedjax", workload, slow), 2, one_thread=False)]
+    if workload == "W2":
+        who.append(Contestant("JAX sketch", (*script, "sketch", workload, str(rounds)), 2, one_thread=False))
+    return who
+
+
 def ours(workload: str, rounds: int) -> list[Contestant]:
     """Every engine, and the processes' one in bf16, too."""
     script = (sys.executable, str(Path(__file__)), "--alone", workload, str(rounds))
     each = [
-        ("sequential", "float32", 1), ("lanes", "float32", 2), ("workers", "float32", 2), ("workers", "bf16", 2)
+        ("sequential", "float32", 1), ("lanes", "float32", 2), ("workers", "float32", 2),
+        ("lane_workers", "float32", 2), ("workers", "bf16", 2)
     ]  # fmt: skip
-    return [Contestant(f"{engine}, {precision}", (*script, engine, precision), n) for engine, precision, n in each]
+    return [
+        Contestant(f"{engine}, {precision}", (*script, engine, precision), cores, one_thread=engine != "lanes")
+        for engine, precision, cores in each
+    ]
 
 
 def alone(workload: str, rounds: int, engine_name: str, precision: str) -> None:
     """One of our engines in this process; prints the seconds of each round."""
     use_precision(precision)
     torch.set_num_threads(2 if engine_name == "lanes" else 1)
-    device = torch.device("cpu")
-    engine = ENGINES[engine_name](named_task(TASKS[workload]).task, population(), device=device)
-    print(json.dumps(seconds_per_round(engine, [0.1], 1, rounds, device)))
+    chosen = WORKLOADS[workload]
+    engine = ENGINES[engine_name](chosen.task, chosen.clients(), device=torch.device("cpu"))
+    print(json.dumps(seconds_per_round(engine, [chosen.algorithm(chosen.rate)], 1, rounds, chosen.num_clients)))
 
 
 def times_of(contestant: Contestant) -> list[float]:
     """What it printed last."""
-    threads = {} if "lanes" in contestant.name else {"OMP_NUM_THREADS": "1"}
+    threads = {"OMP_NUM_THREADS": "1"} if contestant.one_thread else {}
     ended = subprocess.run(
         contestant.command, env={**os.environ, **threads}, capture_output=True, text=True, timeout=900, check=False
     )
@@ -99,27 +119,48 @@ def product_rate(threads: int) -> float:
     return median(rates[2:])
 
 
+def installed(place: Path) -> bool:
+    """Whether somebody is there, after an attempt to install them."""
+    if not (place / "bin" / "python").exists():
+        venv.create(place, with_pip=True)
+        ended = subprocess.run([place / "bin" / "pip", "install", "--quiet", *REQUIREMENTS[place]], check=False)
+        if ended.returncode:
+            (place / "failed").touch()
+    if (place / "failed").exists():
+        print(f"{REQUIREMENTS[place][0]} does not install here: left out (remove {place.name} to try again)")
+    return not (place / "failed").exists()
+
+
 def measure(workload: str, rounds: int, turns: int) -> list[dict[str, Any]]:
     """The contestants of one workload, taking turns."""
-    contestants = [*pfl(workload, rounds), *ours(workload, rounds)]
+    contestants = [
+        *(pfl(workload, rounds) if installed(PEERS) else []),
+        *(jax(workload, rounds) if installed(PEERS_JAX) else []),
+        *ours(workload, rounds),
+    ]
     seconds: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     rates: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(turns):
         for contestant in contestants:
-            rates[contestant.processes].append(product_rate(contestant.processes))
+            rates[contestant.cores].append(product_rate(contestant.cores))
             seconds[contestant.name].extend(times_of(contestant))
-    reference = {contestant.name: median(seconds[contestant.name]) for contestant in contestants[:2]}
+    reference = {
+        contestant.name: median(seconds[contestant.name])
+        for contestant in contestants
+        if contestant.name.startswith(("pfl", "FedJAX"))
+    }
     rows = []
     for contestant in contestants:
         middle = median(seconds[contestant.name])
         row = {
             "workload": workload,
             "who": contestant.name,
-            "processes": contestant.processes,
+            "cores": contestant.cores,
             "rounds": len(seconds[contestant.name]),
             "seconds_per_round": middle,
             "spread": [min(seconds[contestant.name]), max(seconds[contestant.name])],
-            "share": OPERATIONS[workload] / middle / median(rates[contestant.processes]),
+            "fastest": min(seconds[contestant.name]),
+            "share": OPERATIONS[workload] / middle / median(rates[contestant.cores]),
             **{f"faster_than_{name}": at / middle for name, at in reference.items()},
         }
         rows.append(row)
@@ -136,7 +177,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--workload", choices=sorted(TASKS), action="append")
+    parser.add_argument("--workload", choices=sorted(OPERATIONS), action="append")
     parser.add_argument("--output", type=Path, default=HERE / "results" / "peers-cpu.json")
     parser.add_argument("--alone", nargs=4, metavar=("WORKLOAD", "ROUNDS", "ENGINE", "PRECISION"))
     arguments = parser.parse_args()
@@ -144,15 +185,13 @@ def main() -> None:
         workload, rounds, engine, precision = arguments.alone
         alone(workload, int(rounds), engine, precision)
         return
-    if not (PEERS / "bin" / "pip").exists():
-        venv.create(PEERS, with_pip=True)
-        subprocess.run([PEERS / "bin" / "pip", "install", "--quiet", *REQUIREMENTS], check=True)
-    rows = [
-        row
-        for workload in arguments.workload or ("W2", "W1")
-        for row in measure(workload, arguments.rounds, arguments.turns)
-    ]
-    facts = {"machine": machine("cpu"), "versions": {**versions(), "pfl": "0.6.0"}, "precision": "as named"}
+    workloads = arguments.workload or ["W2", "W1"]
+    kept = json.loads(arguments.output.read_text(encoding="utf-8"))["results"] if arguments.output.exists() else []
+    rows = [row for row in kept if row["workload"] not in workloads]
+    for workload in workloads:
+        rows += measure(workload, arguments.rounds, arguments.turns)
+    others = {"pfl": "0.6.0", "fedjax": "0.0.17", "jax": "0.4.25"}
+    facts = {"machine": machine("cpu"), "versions": {**versions(), **others}, "precision": "as named"}
     arguments.output.write_text(json.dumps({**facts, "results": rows}, indent=2) + "\n", encoding="utf-8")
 
 

@@ -98,7 +98,7 @@ def _benchmark(path: Path) -> list[str]:
     found = json.loads(path.read_text(encoding="utf-8"))
     where = found["machine"].get("accelerator", f"{found['machine']['processor']}, {found['machine']['cores']} cores")
     rows = found["results"]
-    columns = list(rows[0])
+    columns = list(dict.fromkeys(column for row in rows for column in row))
     shown = [[_shown(row.get(column)) for column in columns] for row in rows]
     return [
         "",
@@ -113,6 +113,8 @@ def _benchmark(path: Path) -> list[str]:
 
 
 def _shown(value: object) -> str:
+    if value is None:
+        return ""
     if isinstance(value, list):
         return " to ".join(map(_shown, value))
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -123,7 +123,24 @@ def test_an_experiment_that_diverges_touches_no_other(device):
     assert not np.isfinite(wild_result.train_losses).all()
     (alone,) = result([calm])
     assert all(np.isfinite(beside.train_losses))
+    assert beside.finite_mean
+    assert not all(wild_result.finite)
     assert largest_difference({"weights": beside.mean["weights"]}, {"weights": alone.mean["weights"]}) <= 1e-5
+
+
+def test_a_mean_that_is_too_large_for_its_numbers_is_found(device):
+    """Each client's move is finite, and their sum in float64 is not: 3 examples of 1.7e308 each."""
+    from stayput.engines.lanes.cohort_sums import CohortSums
+    from stayput.engines.lanes.execution import Finished
+    from stayput.engines.lanes.jobs import Job
+
+    sums = CohortSums(2)
+    jobs = [Job(member, 0, 4, 3, 1, 3) for member in (0, 1)]
+    moves = torch.tensor([[1.0, 1.7e308], [1.0, 2.0]], dtype=torch.float64, device=device)
+    threes, losses = torch.full((2,), 3, device=device), torch.zeros(2, device=device)
+    sums.add(Finished(jobs, torch.arange(2, device=device), threes, {"weights": {"w": moves}}, losses))
+    assert [result.finite for result in sums.results()] == [(True,), (True,)]
+    assert [result.finite_mean for result in sums.results()] == [False, True]
 
 
 def test_the_same_run_twice_has_the_same_bits(device):

@@ -94,6 +94,8 @@ class CohortResult:
     """Whether every number in a client's update is finite, as far as the engine looked."""
     memory: Mapping[int, Tensors] = field(default_factory=dict)
     """What clients keep now, by client, where the program has such a thing."""
+    finite_mean: bool | None = None
+    """Whether every number of the mean is finite, if the engine has looked: on a GPU, once for many experiments."""
 
 
 def summed(work: RoundWork, updates: Iterable[ClientUpdate]) -> CohortResult:

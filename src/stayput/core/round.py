@@ -89,7 +89,7 @@ def _refuse_if_diverged(work: RoundWork, result: CohortResult) -> None:
         if not (math.isfinite(loss) and finite):
             what = "weights that are not finite" if math.isfinite(loss) else f"loss {loss}"
             raise _diverged(work, f"client {client}", what)
-    if not all_finite(result.mean):
+    if not (all_finite(result.mean) if result.finite_mean is None else result.finite_mean):
         raise _diverged(work, "its clients together", "weights that are not finite")
 
 

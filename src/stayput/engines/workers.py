@@ -54,7 +54,9 @@ class WorkersEngine:
         device: torch.device,
         num_workers: int | None = None,
     ) -> None:
-        _refuse_where_impossible(device)
+        impossible = why_no_workers(device)
+        if impossible is not None:
+            raise impossible
         if num_workers is not None:
             require_count("num_workers", num_workers, "or none, for one per core")
         self.num_workers = usable_cores() if num_workers is None else num_workers
@@ -178,17 +180,19 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _refuse_where_impossible(device: torch.device) -> None:
+def why_no_workers(device: torch.device) -> InvalidSetting | None:
+    """What stands in the way of worker processes here, if anything does."""
     if device.type != "cpu":
-        raise InvalidSetting(
+        return InvalidSetting(
             f"device={str(device)!r}: must be cpu for engine='workers' (use engine='lanes', or 'sequential')"
         )
     if "fork" not in multiprocessing.get_all_start_methods() or sys.platform == "darwin":
-        raise InvalidSetting(
+        return InvalidSetting(
             f"engine='workers': must be able to fork, which processes on {sys.platform} cannot do, or not safely (use "
             f"engine='sequential')"
         )
     if multiprocessing.current_process().daemon:
-        raise InvalidSetting(
+        return InvalidSetting(
             "engine='workers': must start processes, which a daemonic process may not (use engine='sequential' here)"
         )
+    return None

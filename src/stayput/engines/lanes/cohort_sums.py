@@ -65,6 +65,8 @@ class CohortSums:
             name: total / m_t.to(total.device).reshape(-1, *[1] * (total.dim() - 1))
             for name, total in self._totals.items()
         }
+        finite_M = torch.stack([_all_finite(mean.reshape(len(mean), -1)) for mean in means.values()]).all(dim=0)
+        finite_means = finite_M.tolist()
         results: list[CohortResult | None] = []
         for member, unordered in enumerate(reports):
             if not unordered:
@@ -72,7 +74,10 @@ class CohortSums:
                 continue
             _, num_examples, num_steps, train_losses, finites = zip(*sorted(unordered), strict=True)
             mean = unflatten({name: stacked[member] for name, stacked in means.items()})
-            results.append(CohortResult(mean, num_examples, num_steps, train_losses, finites, self._memories[member]))
+            memory = self._memories[member]
+            results.append(
+                CohortResult(mean, num_examples, num_steps, train_losses, finites, memory, finite_means[member])
+            )
         return results
 
 
