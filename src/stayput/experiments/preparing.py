@@ -99,7 +99,7 @@ def prepared(spec: RunSpec, parts: Parts) -> tuple[Parts, TrainingEngine]:
     if spec.threads is not None:
         torch.set_num_threads(spec.threads)
     engine_class = ENGINES[spec.engine]
-    return parts, engine_class(parts.task, parts.clients, test=parts.test, device=_device(spec.device))
+    return parts, engine_class(parts.task, parts.clients, test=parts.test, device=usable_device(spec.device))
 
 
 def opened(
@@ -129,7 +129,7 @@ def opened(
             for note in notes:
                 on_note(note)
             if checkpoint is not None:
-                progress = Progress(to_device(checkpoint.state, _device(spec.device)), history)
+                progress = Progress(to_device(checkpoint.state, usable_device(spec.device)), history)
         else:
             writer = stack.enter_context(RunWriter.create(folder, spec, environment, _label_counts(parts.clients)))
         facts = RunFolder(folder).environment
@@ -162,7 +162,7 @@ def finished(run: RunInProgress, engine: TrainingEngine, folder: Path | None) ->
 
 def refuse_impossible(spec: RunSpec, algorithm: Algorithm) -> None:
     """Refuse what can be known to be wrong without the data, before anything is fetched or loaded."""
-    _device(spec.device)
+    usable_device(spec.device)
     refuse_trackers(spec.track)
     if spec.engine not in ENGINES:
         raise UnknownName("engine", spec.engine, ENGINES)
@@ -176,7 +176,8 @@ def refuse_impossible(spec: RunSpec, algorithm: Algorithm) -> None:
         )
 
 
-def _device(name: str) -> torch.device:
+def usable_device(name: str) -> torch.device:
+    """The device of that name, or an error that says why it cannot be used."""
     try:
         device = torch.device(name)
     except RuntimeError as error:

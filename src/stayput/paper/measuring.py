@@ -244,9 +244,14 @@ class _Block:
         asked = {"rounds": self._cell.rounds, "target": self._cell.target, "seed": self._seed}
         provenance = {**workshop.provenance(spec), **facts}
         result = CellResult(self._cell.identity, asked, curves, provenance, facts_of(self._clients))
+        # A name of its own while it is unfinished: copying files never puts less in the place of more.
+        unfinished = f"{self._stem}-{UNFINISHED}"
+        if any(member.verdict is None for member in self._members.values()):
+            self._measurer.results.add(unfinished, result)
+            return
         self._measurer.results.add(self._stem, result)
-        if all(member.verdict is not None for member in self._members.values()):
-            self._state_path.unlink(missing_ok=True)
+        self._measurer.results.remove(unfinished)
+        self._state_path.unlink(missing_ok=True)
 
 
 def _measured(exponent: int, member: Member) -> MeasuredCurve:

@@ -126,6 +126,13 @@ class Results:
         self._keep(stem, result)
         return path
 
+    def remove(self, stem: str) -> None:
+        """Take a file away, if it is there."""
+        (self.folder / f"{stem}.json").unlink(missing_ok=True)
+        result = self._files.pop(stem, None)
+        if result is not None:
+            del self._by_cell[canonical(result.cell)][stem]
+
     def _keep(self, stem: str, result: CellResult) -> None:
         self._files[stem] = result
         self._by_cell.setdefault(canonical(result.cell), {})[stem] = result

@@ -25,7 +25,7 @@ from stayput.data.fetching import Progress
 from stayput.data.partitions import PARTITIONS
 from stayput.engines import TrainingEngine
 from stayput.engines.choice import AUTO, chosen_engine
-from stayput.experiments.preparing import Parts, prepared
+from stayput.experiments.preparing import Parts, prepared, usable_device
 from stayput.paper.cells import QUICK_EXAMPLES, QUICK_TEST_EXAMPLES, QUICK_TEST_SEQUENCES, TRAIN, Cell
 from stayput.paper.rates import rate_of
 from stayput.runs.environment import machine, versions
@@ -50,6 +50,10 @@ class Workshop:
     on_download: Progress | None = None
     _kept: tuple[str, Parts, TrainingEngine] | None = None
     _split: tuple[str, Split] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a device that is not here before anything is fetched or judged."""
+        usable_device(self.device)
 
     def spec(self, cell: Cell, exponent: int, seed: int, num_clients: int) -> RunSpec:
         """The spec of one rate's run."""

@@ -82,3 +82,10 @@ def test_a_table_is_measured_and_told(command, monkeypatch, tmp_path):
     assert plain["places"] == []  # numbers of the short version are never those of a table
     assert list((tmp_path / "results" / "quick").glob("*.json"))
     assert "QUICK" in command("reproduce", "table4", "--quick").out
+
+
+@pytest.mark.parametrize("what", ["list", "table4"])
+def test_a_device_that_is_not_here_is_refused_at_once(command, what):
+    ended = command("reproduce", what, "--device", "abacus")
+    assert ended.code == 2
+    assert "device='abacus'" in ended.err

@@ -70,7 +70,14 @@ def test_a_spent_budget_loses_nothing(tmp_path, spent_at):
     (state,) = (tmp_path / "cut" / "unfinished").iterdir()
     assert state.stat().st_size > 100
     assert any(curve.ended == "unfinished" for curve in Results(tmp_path / "cut").curves(ENDLESS, 0).values())
+    (file,) = (tmp_path / "cut").glob("*.json")
+    assert file.name.endswith("-unfinished.json")  # so that it takes no finished file's place when it is copied
+    foreign = file.read_text()
     measurer(tmp_path / "cut").measure(ENDLESS, 0)
+    assert not file.exists()
+    file.write_text(foreign)
+    assert measurer(tmp_path / "cut").missing(ENDLESS, 0) == []  # the longer curves count
+    file.unlink()
     assert values(tmp_path / "cut", ENDLESS) == values(tmp_path / "whole", ENDLESS)
     assert not list((tmp_path / "cut" / "unfinished").iterdir())
 
