@@ -172,6 +172,65 @@ Population = Annotated[
     ),
 ]
 
+FLEET = "A virtual clock, if any of these is given"
+Availability = Annotated[
+    str | None,
+    typer.Option(
+        metavar="always|diurnal|TRACE.csv",
+        help="When clients are there: at night where they are, or as a file of client,begin,end says (default always).",
+        rich_help_panel=FLEET,
+    ),
+]
+ZoneCorrelation = Annotated[
+    float | None,
+    typer.Option(
+        help="diurnal: the share of clients whose time zone follows from their data (default 1.0).",
+        rich_help_panel=FLEET,
+    ),
+]
+OverSelection = Annotated[
+    float | None,
+    typer.Option(
+        help="Clients that are asked, as a multiple of the reports a round is after (default 1.0).",
+        rich_help_panel=FLEET,
+    ),
+]
+MinimumShare = Annotated[
+    float | None,
+    typer.Option(
+        help="Of these reports, the share a round needs at its deadline (default 0.5).", rich_help_panel=FLEET
+    ),
+]
+RoundDeadline = Annotated[
+    float | None,
+    typer.Option(help="Simulated seconds after which a round ends (default 3600.0).", rich_help_panel=FLEET),
+]
+Dropout = Annotated[
+    float | None,
+    typer.Option(
+        help="The chance that a device vanishes in the middle of a task (default 0.0).", rich_help_panel=FLEET
+    ),
+]
+SecondsPerStep = Annotated[
+    float | None,
+    typer.Option(help="Of a device of middling speed, for a local step (default 0.1).", rich_help_panel=FLEET),
+]
+SpeedSpread = Annotated[
+    float | None,
+    typer.Option(help="Standard deviation of the logarithm of devices' speeds (default 0.0).", rich_help_panel=FLEET),
+]
+Uplink = Annotated[
+    float | None, typer.Option(help="MB/s from a device; the paper's is 1 (default 1.0).", rich_help_panel=FLEET)
+]
+Downlink = Annotated[float | None, typer.Option(help="MB/s to a device (default 10.0).", rich_help_panel=FLEET)]
+BufferSize = Annotated[
+    int | None,
+    typer.Option(
+        help="FedBuff: no rounds that wait, the server steps with every so many updates (default none).",
+        rich_help_panel=FLEET,
+    ),
+]
+
 Rounds = Annotated[
     int | None,
     typer.Option(help="The last round (default 100; one_shot: 1).", rich_help_panel=TRAINING),

@@ -51,6 +51,8 @@ class Outcome:
         rows.append((f"best {metric}", value_text(metric, result["best"])))
         rows.append((f"final {metric}", value_text(metric, result["final"])))
         rows.append(("rounds", f"{result['rounds']}, {self._time()}"))
+        if self.result.get("simulated"):
+            rows.append(("simulated", _simulated(self.result["simulated"])))
         rows += [("figure", str(figure)) for figure in self.figures]
         if self.report is not None:
             rows.append(("report", str(self.report)))
@@ -86,6 +88,7 @@ class Outcome:
             "model_sha256": self.result["model_sha256"],
             "figures": [str(figure) for figure in self.figures],
             "report": None if self.report is None else str(self.report),
+            **({"simulated": self.result["simulated"]} if self.result.get("simulated") else {}),
             "train_seconds": self.result["train_seconds"],
             "evaluation_seconds": self.result["evaluation_seconds"],
             "seconds": self.seconds,
@@ -99,6 +102,15 @@ class Outcome:
                 f"rounds is {value_text(self.spec.metric, self.result['best'])} (train on with: stayput resume "
                 f"{self.folder} --rounds N)"
             )
+
+
+def _simulated(seen: Mapping[str, float]) -> str:
+    """What a virtual clock and the lines of its clients have seen."""
+    hours, down, up = seen["seconds"] / 3600, seen["bytes_down"] / 1e6, seen["bytes_up"] / 1e6
+    return (
+        f"{hours:,.2f} hours, {down:,.1f} MB down and {up:,.1f} MB up, {seen['dropouts']:.0f} of {seen['asked']:.0f} "
+        f"tasks came to nothing"
+    )
 
 
 def json_line(data: object) -> str:

@@ -96,13 +96,15 @@ def go_on(asked: Request, folder: RunFolder) -> None:
     """Train to the end and print the outcome."""
     from stayput.experiments.build import build
     from stayput.experiments.training import train_spec
+    from stayput.virtual_fleet.training import train_under_clock
 
     started = time.monotonic()
     before = folder.history().last_round
     with resumable(folder.path):
         with watcher(asked.spec, folder.path, quiet=asked.quiet) as watching:
             parts = build(asked.spec, data_dir=asked.data_dir, on_download=watching.on_download)
-            trained = train_spec(
+            train = train_under_clock if asked.spec.fleet else train_spec
+            trained = train(
                 asked.spec,
                 parts,
                 folder=folder.path,

@@ -39,6 +39,17 @@ def run(
     spread: flags.Spread = None,
     partition_seed: flags.PartitionSeed = None,
     population: flags.Population = None,
+    availability: flags.Availability = None,
+    zone_correlation: flags.ZoneCorrelation = None,
+    over_selection: flags.OverSelection = None,
+    minimum_share: flags.MinimumShare = None,
+    round_deadline: flags.RoundDeadline = None,
+    dropout: flags.Dropout = None,
+    seconds_per_step: flags.SecondsPerStep = None,
+    speed_spread: flags.SpeedSpread = None,
+    uplink: flags.Uplink = None,
+    downlink: flags.Downlink = None,
+    buffer_size: flags.BufferSize = None,
     rounds: flags.Rounds = None,
     target: flags.Target = None,
     stop_at_target: flags.StopAtTarget = None,
@@ -76,6 +87,7 @@ def train_and_tell(asked: Request) -> None:
     """Train what was asked for and print the outcome."""
     from stayput.experiments.build import build
     from stayput.experiments.training import train_spec
+    from stayput.virtual_fleet.training import train_under_clock
 
     started = time.monotonic()
     spec = asked.spec
@@ -85,5 +97,6 @@ def train_and_tell(asked: Request) -> None:
             parts = build(spec, data_dir=asked.data_dir, on_download=watching.on_download)
             if parts.algorithm.pools_clients and spec.partition["name"] != "iid":
                 watching.on_note(f"{parts.algorithm.name} pools all clients' data: the partition has no effect")
-            train_spec(spec, parts, folder=folder, on_round=watching.on_round, on_note=watching.on_note)
+            train = train_under_clock if spec.fleet else train_spec
+            train(spec, parts, folder=folder, on_round=watching.on_round, on_note=watching.on_note)
         tell(folder, asked, started)

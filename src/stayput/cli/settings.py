@@ -36,6 +36,19 @@ OF_ALGORITHM = (
     "mu",
 )
 OF_PARTITION = ("num_clients", "shards_per_client", "alpha", "key")
+OF_FLEET = (
+    "availability",
+    "zone_correlation",
+    "over_selection",
+    "minimum_share",
+    "round_deadline",
+    "dropout",
+    "seconds_per_step",
+    "speed_spread",
+    "uplink",
+    "downlink",
+    "buffer_size",
+)
 OF_SPEC = (
     "seed",
     "partition_seed",
@@ -108,6 +121,17 @@ SETTINGS: Mapping[str, Kind] = {
     "spread": NUMBER,
     "partition_seed": WHOLE,
     "population": FOLDER,
+    "availability": TEXT,
+    "zone_correlation": NUMBER,
+    "over_selection": NUMBER,
+    "minimum_share": NUMBER,
+    "round_deadline": NUMBER,
+    "dropout": NUMBER,
+    "seconds_per_step": NUMBER,
+    "speed_spread": NUMBER,
+    "uplink": NUMBER,
+    "downlink": NUMBER,
+    "buffer_size": WHOLE,
     "rounds": WHOLE,
     "target": NUMBER,
     "stop_at_target": SWITCH,
@@ -212,6 +236,7 @@ def run_spec(settings: Mapping[str, Any]) -> RunSpec:
         stop_at_target=settings.get("stop_at_target", target is not None),
         engine=chosen_engine(engine, task, settings.get("device", "cpu")),
         metrics={metric.name: metric.higher_is_better for metric in task.metrics},
+        fleet=_fleet(settings),
         track=trackers(settings.get("track") or ()),
         **given,
     )
@@ -273,6 +298,14 @@ def _partition(settings: Mapping[str, Any]) -> dict[str, Any]:
             f"log_normal or power_law, or leave spread out)"
         )
     return to_plain(partition)
+
+
+def _fleet(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The virtual fleet, if any of its settings was given."""
+    from stayput.virtual_fleet.settings import VirtualFleet
+
+    given = {name: settings[name] for name in OF_FLEET if name in settings}
+    return VirtualFleet.from_plain(given).to_plain() if given else {}
 
 
 def _population(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,9 @@ class RoundReport:
     evaluation: Mapping[str, float] = field(default_factory=dict)
     """Loss and metrics on the test examples; empty in rounds without an evaluation."""
     evaluation_seconds: float = 0.0
+    simulated: Mapping[str, float] = field(default_factory=dict)
+    """Under a virtual clock: seconds since the run began, bytes that were sent down and up since, tasks that were given
+    and those that came to nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,8 @@ class Purpose(StrEnum):
     PARTITION = "partition"
     TOY_DATA = "toy data"
     AUGMENTATION = "augmentation"
+    AVAILABILITY = "availability"
+    VIRTUAL_FLEET = "virtual fleet"
 
 
 def raw_words(

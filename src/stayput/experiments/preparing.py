@@ -237,4 +237,5 @@ def _outcome(run: RunInProgress) -> dict[str, object]:
         "evaluation_seconds": sum(report.evaluation_seconds for report in history.reports),
         "diverged": None if run.diverged is None else str(run.diverged),
         "model_sha256": fingerprint(run.progress.state),
+        **({"simulated": dict(history.reports[-1].simulated)} if spec.fleet and history.reports else {}),
     }

@@ -79,7 +79,9 @@ class RunInProgress:
             memory=self._memory,
         )
 
-    def take(self, work: RoundWork, result: CohortResult, seconds: float) -> None:
+    def take(
+        self, work: RoundWork, result: CohortResult, seconds: float, simulated: Mapping[str, float] | None = None
+    ) -> None:
         """Finish a round with what its cohort learned."""
         state, report = end_round(
             self.progress.state, work, result, algorithm=self._algorithm, num_examples=self._clients.num_examples
@@ -89,7 +91,7 @@ class RunInProgress:
             for client, kept in result.memory.items():
                 self._memory.put(client, kept, round_number=number)
         evaluate = number % self.spec.evaluate_every == 0 or number == self.spec.rounds
-        self._finish(replace(report, seconds=seconds), state, evaluate=evaluate)
+        self._finish(replace(report, seconds=seconds, simulated=simulated or {}), state, evaluate=evaluate)
         if number % self.spec.checkpoint_every == 0:
             self.checkpoint()
 
@@ -150,23 +152,26 @@ def train_together(
     *,
     diverging_ends_all: bool = True,
     after_round: Callable[[], None] | None = None,
+    work_of: Callable[[RunInProgress], RoundWork] = lambda run: run.next_work(),
+    simulated: Callable[[], Mapping[str, float]] = dict,
 ) -> None:
     """Train runs round by round, all of them on one engine, until each has ended.
 
     Without `diverging_ends_all`, a run that diverges ends alone and remembers why. `after_round` is called when all
-    have finished a round; it may drop runs, and what it raises ends the training.
+    have finished a round; it may drop runs, and what it raises ends the training. `work_of` and `simulated` are for
+    rounds under a virtual clock: what is trained, and what the clock says afterwards.
     """
     try:
         for run in runs:
             run.begin()
         while live := [run for run in runs if not run.ended]:
             started = time.perf_counter()
-            works = [run.next_work() for run in live]
+            works = [work_of(run) for run in live]
             results = engine.run(works)
             seconds = (time.perf_counter() - started) / len(live)
             for run, work, result in zip(live, works, results, strict=True):
                 try:
-                    run.take(work, result, seconds)
+                    run.take(work, result, seconds, simulated())
                 except TrainingDiverged as error:
                     if diverging_ends_all:
                         raise

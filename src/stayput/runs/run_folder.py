@@ -114,7 +114,7 @@ class RunFolder:
 def report_line(report: RoundReport) -> str:
     """A round's report as a line of history.jsonl."""
     data = asdict(report)
-    data["evaluation"] = dict(data["evaluation"])
+    data["evaluation"], data["simulated"] = dict(data["evaluation"]), dict(data["simulated"])
     return json.dumps(data)
 
 

@@ -64,6 +64,8 @@ class RunSpec:
     that the target and the best checkpoint refer to."""
     track: Sequence[str] = ()
     """Trackers that are told of the run, by name."""
+    fleet: Mapping[str, Any] = field(default_factory=dict)
+    """The virtual fleet whose clock the run is under; empty without one."""
     spec_version: int = field(default=SPEC_VERSION)
 
     def __post_init__(self) -> None:

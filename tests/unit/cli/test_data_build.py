@@ -41,6 +41,20 @@ def test_a_table_becomes_clients_that_a_run_trains_on_and_resumes(command, table
     assert command("report", "first").code == 0
 
 
+def test_a_run_under_a_virtual_clock_says_how_long_it_took_and_resumes(command, tables):
+    command(*BUILD, "--quiet")
+    ended = command(*RUN, "--folder", "clocked", "--availability", "diurnal", "--dropout", "0.1")
+    assert ended.code == 0, ended.err
+    seen = json.loads(ended.out)["simulated"]
+    assert seen["seconds"] > 0
+    assert seen["bytes_up"] > 4 * 199_210
+    lines = command("resume", "clocked", "--rounds", "3", "--no-report", "--quiet").out
+    assert "hours," in lines
+    assert "tasks came to nothing" in lines
+    refused = command(*RUN, "--folder", "other", "--over-selection", "0.5")
+    assert (refused.code, "over_selection=0.5: must be at least 1" in refused.err) == (2, True)
+
+
 def test_a_run_without_examples_to_test_on_has_losses_of_training(command, tables):
     assert command(*BUILD, "--quiet").err == ""
     trained = command(*RUN, "--folder", "untested")

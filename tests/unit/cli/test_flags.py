@@ -6,8 +6,9 @@ import re
 
 from stayput.algorithms import ALGORITHMS
 from stayput.cli.run import run
-from stayput.cli.settings import DEFAULT_ROUNDS, OF_ALGORITHM, OF_PARTITION, OF_SPEC, SETTINGS, run_spec
+from stayput.cli.settings import DEFAULT_ROUNDS, OF_ALGORITHM, OF_FLEET, OF_PARTITION, OF_SPEC, SETTINGS, run_spec
 from stayput.data.partitions import PARTITIONS
+from stayput.virtual_fleet.settings import VirtualFleet
 
 FLAGS = {
     name: parameter.annotation.__metadata__[0]
@@ -52,3 +53,10 @@ def test_the_defaults_in_the_help_are_the_specs_own():
     assert defaults_in_help("rounds") == {"": str(DEFAULT_ROUNDS), "one_shot": "1"}
     assert defaults_in_help("algorithm")[""] == spec.algorithm["name"]
     assert defaults_in_help("partition")[""] == spec.partition["name"]
+
+
+def test_the_settings_of_a_virtual_fleet_have_flags_with_its_defaults():
+    defaults = {field.name: field.default for field in dataclasses.fields(VirtualFleet)}
+    assert set(defaults) == set(OF_FLEET)
+    for name, default in defaults.items():
+        assert defaults_in_help(name)[""] == ("none" if default is None else str(default)), name
