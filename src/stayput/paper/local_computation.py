@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stayput.core.rules import BatchSize
-from stayput.paper.cells import IID_100, SHARDS_100, Cell, fed_avg
+from stayput.paper.cells import IID_100, SHARDS_100, Cell, evaluations, fed_avg
 from stayput.paper.exhibits import Entry, Row, Section, Table, named, updates_text
 from stayput.paper.published import TABLES_2_AND_4, Setting
 
@@ -53,8 +53,9 @@ def local_cell(
 ) -> Cell:
     """A cell with C=0.1."""
     return Cell(
-        task, partition, fed_avg(0.1, epochs, size), rounds, target=target, centre=centre, expected_rounds=expected
-    )
+        task, partition, fed_avg(0.1, epochs, size), rounds, target=target, centre=centre,
+        evaluate_every=evaluations(expected), expected_rounds=expected,
+    )  # fmt: skip
 
 
 def row_labels(epochs: int, size: BatchSize, examples_a_client: float) -> tuple[str, ...]:

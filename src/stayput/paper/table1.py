@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stayput.core.rules import BatchSize
-from stayput.paper.cells import IID_100, SHARDS_100, Cell, fed_avg
+from stayput.paper.cells import IID_100, SHARDS_100, Cell, evaluations, fed_avg
 from stayput.paper.exhibits import Entry, Row, Section, Table
 from stayput.paper.published import TABLE_1, Setting
 
@@ -33,6 +33,7 @@ def _entry(task: str, trained: str, fraction: float, epochs: int, column: int, t
         rounds=MOST_ROUNDS[task, size] * (2 if fraction == 0 else 1),
         target=target,
         centre=CENTRES[task, size] - (1 if fraction == 0 else 0),
+        evaluate_every=evaluations(printed),
         expected_rounds=printed,
     )
     return Entry(printed, target, (cell,))
