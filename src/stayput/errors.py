@@ -16,7 +16,8 @@
     │   ├── RunNotFound                       there is no run there
     │   ├── RunExists                         there is one already
     │   ├── RunLocked                         another process is writing it
-    │   └── CorruptCheckpoint                 a checkpoint is not what was written
+    │   ├── RunNotWritten                     the disk is full, or does not take a run's files
+    │   └── CorruptCheckpoint                 a checkpoint or an exported model is not what was written
     └── TargetMissed                      6   only under --require-target
 
 Each message is one sentence with the value, the rule and the way out. The command line prints it without a
@@ -111,8 +112,12 @@ class RunLocked(RunFolderError):
     """Another process is writing the run."""
 
 
+class RunNotWritten(RunFolderError):
+    """The disk is full, or does not take a run's files."""
+
+
 class CorruptCheckpoint(RunFolderError):
-    """A checkpoint is not what was written."""
+    """A checkpoint or an exported model is not what was written."""
 
 
 class TargetMissed(StayputError):

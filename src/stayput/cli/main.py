@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -26,7 +27,7 @@ from stayput.cli.show import show
 from stayput.cli.sweep import sweep
 from stayput.cli.tasks import tasks
 from stayput.cli.wording import answer, say
-from stayput.errors import StayputError
+from stayput.errors import RunNotWritten, StayputError
 
 EXIT_CODES = {
     0: "done",
@@ -34,7 +35,7 @@ EXIT_CODES = {
     2: "a setting that breaks its rule, an unknown name or flag",
     3: "data that cannot be had, is damaged, or does not fit",
     4: "training that cannot start or has diverged",
-    5: "a run's folder: none there, one there already, in use, or damaged",
+    5: "a run's folder: none there, one there already, in use, damaged, or not to be written",
     6: "the target was missed, under --require-target",
     7: "the budget was spent before everything was measured, under --budget",
     130: "interrupted by Ctrl-C, after a checkpoint",
@@ -85,6 +86,14 @@ for _section, _commands in COMMANDS.items():
 app.add_typer(data, rich_help_panel=THIS_MACHINE)
 
 
+REFUSALS = {
+    getattr(errno, name)
+    for name in ["ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EIO", "ENOTDIR", "EISDIR", "EEXIST", "ENAMETOOLONG"]
+    if hasattr(errno, name)
+}
+"""What a system answers where a file cannot be written or made: no bug, and so no traceback."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line (these arguments, or the process's own) and leave with its exit code."""
     raise_on_sigterm()
@@ -93,6 +102,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except StayputError as error:
         say(f"error: {error}")
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno not in REFUSALS:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        say(f"error: {place}{error.strerror} (make room or choose another place, then run the same command again)")
+        sys.exit(RunNotWritten.exit_code)
     except (KeyboardInterrupt, Terminated) as error:
         say("interrupted")
         sys.exit(exit_code_of(error))

@@ -184,7 +184,8 @@ def _as_promised(path: Path, sha256: str) -> Path:
 
 def _last_complaint(stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "no reason")
+    told = [line for line in lines if line.startswith("ERROR") and not line.endswith("Exception:")]
+    return next(reversed(told), lines[-1] if lines else "no reason")  # an exception's reason is its last line
 
 
 def download(url: str, *, max_bytes: int, progress: Progress) -> bytes:

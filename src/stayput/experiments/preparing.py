@@ -64,7 +64,29 @@ class Parts:
 
 def as_examples(test: TestData) -> Examples | None:
     """Test data in the one form that engines take."""
-    return test if isinstance(test, Examples) or test is None else from_arrays(*test)
+    if isinstance(test, Examples) or test is None:
+        return test
+    pair: object = test  # code that is not typed passes anything
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise InvalidSetting(f"test={_kind(test)}: must be a pair of arrays (test=(x_test, y_test)), examples, or None")
+    return from_arrays(*pair)
+
+
+def refuse_wrong_kinds(task: object, clients: object, algorithm: object) -> None:
+    """Refuse what is no task, no clients or no algorithm at all, as code that is not typed may pass."""
+    if not isinstance(task, Task):
+        raise InvalidSetting(f"task={_kind(task)}: must be a stayput.Task (a named one is in stayput.tasks.catalogue)")
+    if not isinstance(clients, FederatedData):
+        raise InvalidSetting(
+            f"clients={_kind(clients)}: must be clients with their examples (spread examples with "
+            f".partition(stayput.partitions.Iid(num_clients=100)), or see stayput.data.from_clients)"
+        )
+    if isinstance(algorithm, str) or not callable(getattr(algorithm, "algorithm", None)):
+        raise InvalidSetting(f"algorithm={_kind(algorithm)}: must be an algorithm's settings, such as stayput.FedAvg()")
+
+
+def _kind(value: object) -> str:
+    return repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
 
 
 def custom_spec(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from stayput.core.tensors import Groups
 from stayput.data.federated_data import FederatedData
 from stayput.errors import TrainingDiverged
 from stayput.runs.client_memory import ClientMemory
+from stayput.runs.durable_files import told_if_unwritable
 from stayput.runs.run_folder import RunFolder
 from stayput.runs.run_writer import RunWriter
 from stayput.runs.spec import RunSpec
@@ -88,8 +90,9 @@ class RunInProgress:
         )
         number = work.round_number
         if self._memory is not None:
-            for client, kept in result.memory.items():
-                self._memory.put(client, kept, round_number=number)
+            with self._said_if_unwritable():
+                for client, kept in result.memory.items():
+                    self._memory.put(client, kept, round_number=number)
         evaluate = number % self.spec.evaluate_every == 0 or number == self.spec.rounds
         self._finish(replace(report, seconds=seconds, simulated=simulated or {}), state, evaluate=evaluate)
         if number % self.spec.checkpoint_every == 0:
@@ -100,11 +103,16 @@ class RunInProgress:
         number = self.progress.history.last_round
         if self.writer is not None and self.progress.history.reports and self._checkpointed != number:
             if self._memory is not None:
-                self._memory.flush()
+                with self._said_if_unwritable():
+                    self._memory.flush()
             self.writer.add_checkpoint(number, self.progress.state)
             if self._memory is not None:
-                self._memory.protect(number)
+                with self._said_if_unwritable():
+                    self._memory.protect(number)
             self._checkpointed = number
+
+    def _said_if_unwritable(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.writer is None else told_if_unwritable(self.writer.path)
 
     @property
     def ended(self) -> bool:

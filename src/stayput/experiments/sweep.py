@@ -29,6 +29,7 @@ from stayput.experiments.preparing import (
     finished,
     opened,
     prepared,
+    refuse_wrong_kinds,
     warn,
 )
 from stayput.experiments.run import Run
@@ -103,6 +104,7 @@ def sweep(
 
     >>> grid = {"learning_rate": [0.05, 0.1, 0.2], "seed": [0, 1]}
     """
+    refuse_wrong_kinds(task, clients, algorithm)
     base = custom_spec(
         task,
         algorithm,

@@ -17,6 +17,7 @@ from stayput.experiments.preparing import (
     finished,
     opened,
     prepared,
+    refuse_wrong_kinds,
     warn,
 )
 from stayput.experiments.run import Run
@@ -53,6 +54,7 @@ def train(
     there (or begins it) to a final model with the same bits as if nothing had happened. `track` names trackers that
     are told of it: "tensorboard", "mlflow", "wandb".
     """
+    refuse_wrong_kinds(task, clients, algorithm)
     spec = custom_spec(
         task,
         algorithm,

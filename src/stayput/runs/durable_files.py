@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from stayput.errors import RunNotWritten
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -34,6 +38,18 @@ def append_line(path: Path, line: str) -> None:
         file.write(line.encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+@contextmanager
+def told_if_unwritable(folder: Path) -> Iterator[None]:
+    """`RunNotWritten` for what the system refuses, such as to write to a full disk."""
+    try:
+        yield
+    except OSError as error:
+        raise RunNotWritten(
+            f"{error.filename or folder}: cannot be written ({error.strerror or error}; mend that, then go on with "
+            f"`stayput resume {folder}`)"
+        ) from error
 
 
 def sync_folder(folder: Path) -> None:

@@ -19,7 +19,7 @@ from stayput.core.history import History, RoundReport
 from stayput.core.tensors import Groups
 from stayput.errors import InvalidSetting, RunExists, RunFolderError, RunLocked
 from stayput.runs.checkpoint import Checkpoint, write_checkpoint
-from stayput.runs.durable_files import append_line, write_json, write_whole
+from stayput.runs.durable_files import append_line, told_if_unwritable, write_json, write_whole
 from stayput.runs.run_folder import BEST, RunFolder, is_run, plain, report_line
 from stayput.runs.spec import RunSpec
 
@@ -45,15 +45,17 @@ class RunWriter:
     ) -> RunWriter:
         """Begin a run in a folder that holds none; how labels are spread can then be drawn without the data."""
         path = Path(path)
-        (path / "checkpoints").mkdir(parents=True, exist_ok=True)
-        writer = cls(path, spec)
+        with told_if_unwritable(path):
+            (path / "checkpoints").mkdir(parents=True, exist_ok=True)
+            writer = cls(path, spec)
         try:
             _refuse_existing(path)
             writer._run_id = secrets.token_hex(8)  # a name, not a choice of the run: nothing computed depends on it
-            write_json(path / "environment.json", {"run_id": writer._run_id, **environment})
-            if label_counts is not None:
-                write_whole(path / "label_counts.json", json.dumps({"clients": label_counts}).encode())
-            write_json(path / "spec.json", spec.to_json())  # last: with it, the folder is a run
+            with told_if_unwritable(path):
+                write_json(path / "environment.json", {"run_id": writer._run_id, **environment})
+                if label_counts is not None:
+                    write_whole(path / "label_counts.json", json.dumps({"clients": label_counts}).encode())
+                write_json(path / "spec.json", spec.to_json())  # last: with it, the folder is a run
         except BaseException:
             writer.close()
             raise
@@ -73,9 +75,10 @@ class RunWriter:
             reports = folder.history().reports
             kept = () if checkpoint is None else tuple(reports[: checkpoint.round_number + 1])
             _refuse_short_history(folder, checkpoint, kept)
-            write_whole(folder.path / "history.jsonl", "".join(f"{report_line(r)}\n" for r in kept).encode())
-            (folder.path / "result.json").unlink(missing_ok=True)
-            write_json(folder.path / "spec.json", spec.to_json())  # rounds and target may be others now
+            with told_if_unwritable(folder.path):
+                write_whole(folder.path / "history.jsonl", "".join(f"{report_line(r)}\n" for r in kept).encode())
+                (folder.path / "result.json").unlink(missing_ok=True)
+                write_json(folder.path / "spec.json", spec.to_json())  # rounds and target may be others now
             for report in kept:
                 writer._improves(report)
         except BaseException:
@@ -86,24 +89,26 @@ class RunWriter:
 
     def add_report(self, report: RoundReport, state: Groups) -> None:
         """Write a round's line, and remember the state if it is the best so far."""
-        append_line(self.path / "history.jsonl", report_line(report))
+        with told_if_unwritable(self.path):
+            append_line(self.path / "history.jsonl", report_line(report))
         if self._improves(report):
             self._best = Checkpoint(report.round_number, state, self._run_id)
 
     def add_checkpoint(self, round_number: int, state: Groups) -> None:
         """Write a checkpoint and the best one if there is a new best; keep the latest few."""
-        folder = self.path / "checkpoints"
-        if self._best is not None:
-            write_checkpoint(self.path / BEST, self._best)
-            self._best = None  # on the disk now
-        path = folder / f"round-{round_number:06d}.safetensors"
-        write_checkpoint(path, Checkpoint(round_number, state, self._run_id))
+        path = self.path / "checkpoints" / f"round-{round_number:06d}.safetensors"
+        with told_if_unwritable(self.path):
+            if self._best is not None:
+                write_checkpoint(self.path / BEST, self._best)
+                self._best = None  # on the disk now
+            write_checkpoint(path, Checkpoint(round_number, state, self._run_id))
         for old in list(RunFolder(self.path).checkpoint_paths().values())[self._spec.keep_checkpoints :]:
             old.unlink()
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Write the outcome: the run has ended."""
-        write_json(self.path / "result.json", dict(result))
+        with told_if_unwritable(self.path):
+            write_json(self.path / "result.json", dict(result))
 
     def close(self) -> None:
         """Let go of the folder."""

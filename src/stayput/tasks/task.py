@@ -61,6 +61,14 @@ class Task:
                 f"model={type(self.model).__name__} instance: must make a fresh model when called "
                 f"(pass the class, or `lambda: MyNet(...)`)"
             )
+        for name in ("loss", "prepare"):
+            if not callable(value := getattr(self, name)):
+                raise InvalidSetting(f"{name}={value!r}: must be a function (such as stayput.losses.cross_entropy)")
+        metrics: object = self.metrics  # code that is not typed passes anything
+        if not isinstance(metrics, list | tuple) or not all(isinstance(metric, Metric) for metric in metrics):
+            raise InvalidSetting(
+                f"metrics={self.metrics!r}: must be a list of stayput.Metric (such as [stayput.metrics.accuracy])"
+            )
         names = [metric.name for metric in self.metrics]
         if len({*names, LOSS_NAME}) != len(names) + 1:
             raise InvalidSetting(f"metrics={names}: must have different names, none of them {LOSS_NAME!r}")

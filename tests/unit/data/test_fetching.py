@@ -232,3 +232,10 @@ def test_what_goes_wrong_with_pip_is_a_reason(pip, tmp_path, behaviour, error, m
     pip(**behaviour)
     with pytest.raises(error, match=message):
         package_wheel("a==1", ABC_SHA256, tmp_path, silent)
+
+
+def test_what_a_package_tool_says_last_is_the_reason():
+    said = "WARNING: x\nERROR: Exception:\nTraceback (most recent):\n  File ...\nOSError: [Errno 28] No space left\n"
+    assert fetching._last_complaint(said) == "OSError: [Errno 28] No space left"
+    assert fetching._last_complaint("ERROR: no such package\nnotice: upgrade") == "ERROR: no such package"
+    assert fetching._last_complaint("") == "no reason"
