@@ -22,7 +22,10 @@ for _shared in ("contracts", "integration"):  # the second engine of the contrac
 def _on_ray(item):
     """Whether a test is one of an engine's promises, for the engine on Ray."""
     params = getattr(getattr(item, "callspec", None), "params", {}).values()
-    return any(value == "ray" or (isinstance(value, tuple) and value[:1] == ("ray",)) for value in params)
+    return any(
+        (isinstance(value, str) and value == "ray") or (isinstance(value, tuple) and value[:1] == ("ray",))
+        for value in params
+    )
 
 
 def pytest_collection_modifyitems(items):
