@@ -6,7 +6,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-soak test-gpu check lint format bench docs clean
+.PHONY: help demo test chromium test-soak test-gpu check lint format bench docs clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,7 +14,7 @@ help: ## print the targets
 demo: .venv/ready ## train FedAvg on real MNIST to 97%, write the curve and a report (minutes)
 	$(BIN)/stayput run examples/demo.toml
 
-test: .venv/ready-for-tests ## install what the tests need, then run all of them
+test: .venv/ready-for-tests chromium ## install what the tests need, then run all of them
 	$(PYTEST) -m "not soak"
 
 test-soak: .venv/ready-for-tests ## the longest tests: hundreds of kills, thousands of clients (an hour)
@@ -22,6 +22,11 @@ test-soak: .venv/ready-for-tests ## the longest tests: hundreds of kills, thousa
 
 test-gpu: ## the engines' tests on CUDA, with the Python that has torch and pytest there (PYTHON=...)
 	STAYPUT_TEST_DEVICE=cuda PYTHONPATH=src $(PYTHON) -m pytest -q -p no:randomly tests/contracts tests/unit/engines
+
+chromium: ## the browser that tests of pages drive; installed where it is missing and apt-get may
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null \
+		|| { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && apt-get update -qq && apt-get install -y -qq chromium chromium-driver > /dev/null; } \
+		|| { echo "The tests need Debian's chromium: apt-get install chromium chromium-driver (as root)"; exit 1; }
 
 check: .venv/ready-for-tests format lint ## format, lint, check types and imports, run the fast tests (under a minute)
 	$(PYTEST) -q -m "not slow and not network and not soak"

@@ -50,6 +50,7 @@ class RunRow:
         self._reached: float | None = None
         self._stamps: dict[str, Stamp] = {}
         self._lock_inode = 0
+        self._held = False
         self._paces: deque[float] = deque(maxlen=20)
         self._seen: tuple[float, int] | None = None
 
@@ -193,15 +194,22 @@ class RunRow:
             if self._result.get("diverged"):
                 return "diverged"
             return "reached" if self._result.get("rounds_to_target") is not None else "ended"
+        if self._written(now, locked):
+            return "preparing" if self._spec is None else "running"
+        return "interrupted"
+
+    def _written(self, now: float, locked: frozenset[int] | None) -> bool:
+        """Whether a process is writing it, as far as can be known."""
         if locked is not None:
             if not self._lock_inode:
                 self._lock_inode = _stamp(self.path / "lock")[0]
             if self._lock_inode in locked:
-                return "preparing" if self._spec is None else "running"
-        written = max(_stamp(self.path / name)[2] for name in ("history.jsonl", "spec.json", "lock")) / 1e9
-        if now - written < max(_LATELY, 3 * (self._pace() or 0)) and (locked is None or self._last is not None):
-            return "preparing" if self._spec is None else "running"
-        return "interrupted"
+                self._held = True
+                return True
+            if self._held or self._last is None:
+                return False  # the list is one that shows this lock, and shows it no more
+        last = max(_stamp(self.path / name)[2] for name in ("history.jsonl", "spec.json", "lock")) / 1e9
+        return now - last < max(_LATELY, 3 * (self._pace() or 0))
 
     def details(self) -> dict[str, Any]:
         """All that the files say, beside the curves."""

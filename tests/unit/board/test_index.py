@@ -56,7 +56,7 @@ def test_a_run_is_running_while_its_lock_is_held(runs):
     with RunWriter.create(runs.folder / "a", runs.spec_of(), {"num_clients": 10}) as writer:
         assert listed(index, time.time() + 9999)["a"]["state"] == "running"
         writer.add_report(runs.report_of(0, 0.2), {"weights": {}})
-    assert listed(index, time.time() + 9999)["a"]["state"] == "interrupted"
+    assert listed(index)["a"]["state"] == "interrupted"  # at once: its lock had been seen
 
 
 def test_locks_are_listed_and_never_taken(tmp_path):

@@ -237,6 +237,7 @@ var stayputCharts = (function () {
           font: "12px system-ui, sans-serif",
           size: (u, values) => 12 + 7 * Math.max(3, ...(values || []).map((text) => String(text).length)),
           space: 34,
+          ...(spec.y_log ? { splits: (u, axis, low, high) => logTicks(low, high), filter: (u, splits) => splits } : {}),
           values: (u, splits) => splits.map((value) => (value === null || (percentLow && value > 1.0001) ? "" : said(spec.y_unit, value))),
         },
       ],
@@ -254,6 +255,18 @@ var stayputCharts = (function () {
     const seen = [...new Set(spec.lines.flatMap((line) => line.x))].sort((a, b) => a - b);
     const step = Math.ceil(seen.length / most);
     return seen.filter((value, place) => place % step === 0 && value >= u.scales.x.min && value <= u.scales.x.max);
+  }
+
+  // Round values between two, as ticks of a logarithmic axis. The library's own walk from a value that is no power of
+  // ten, and where rounding takes a step back it walks for ever.
+  function logTicks(low, high) {
+    const found = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
+      for (const digit of [1, 2, 5]) found.push(Number(digit + "e" + power));
+    }
+    const inside = found.filter((value) => value >= low && value <= high);
+    const whole = inside.filter((value) => String(value.toExponential())[0] === "1");
+    return whole.length >= 3 ? whole : inside.length ? inside : [low, high];
   }
 
   function xRange(spec, low, high) {
