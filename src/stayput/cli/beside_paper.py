@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from stayput.core.named_settings import NAME
 from stayput.report.wording import PublishedComparison
 from stayput.runs.spec import RunSpec
+
+if TYPE_CHECKING:
+    from stayput.report.number_tables import NumberTable
 
 PAPER_PARTITIONS: tuple[Mapping[str, Any], ...] = (
     {NAME: "iid", "num_clients": 100},
@@ -39,3 +43,34 @@ def _local_work(algorithm: Mapping[str, Any]) -> tuple[int, Any] | None:
         return None
     epochs, size = algorithm["local_epochs"], algorithm["batch_size"]
     return None if isinstance(epochs, Mapping) or isinstance(size, Mapping) else (epochs, size)
+
+
+def measured_tables(folder: Path) -> list[tuple[str, Sequence[NumberTable]]]:
+    """The paper's tables beside what `stayput reproduce` left in a folder; none if it holds no measured cells."""
+    from stayput.paper.catalogue import TABLES
+    from stayput.paper.results import Results
+    from stayput.paper.telling import markdown
+
+    if not folder.is_dir() or (folder / "spec.json").exists() or not any(folder.glob("*.json")):
+        return []
+    results = Results(folder)
+    if not results.all():
+        return []
+    return [(table.title, _tables_of(markdown(table, results))) for table in TABLES.values()]
+
+
+def _tables_of(lines: Sequence[str]) -> list[NumberTable]:
+    """The tables of a page's text: a bold line above each, then its head, a rule and its rows."""
+    from stayput.report.number_tables import NumberTable
+
+    found: list[NumberTable] = []
+    title, rows = "", list[list[str]]()
+    for line in [*lines, ""]:
+        if line.startswith("**"):
+            title = line.strip("*")
+        elif line.startswith("|"):
+            rows.append([cell.strip() for cell in line.strip("|").split(" | ")])
+        elif rows:
+            found.append(NumberTable(title, rows[0], rows[2:]))
+            rows = []
+    return found

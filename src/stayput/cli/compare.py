@@ -78,14 +78,17 @@ def _table(
     target: float | None,
 ) -> list[list[str]]:
     goal = [] if target is None else [f"rounds to {value_text(metric, target)}", "the paper"]
-    rows = [["run", *settings, *goal, f"best {metric}", "rounds"]]
+    rows = [["run", *settings, *goal, f"best {metric}", "rounds", metric]]
+    from stayput.report.terminal_curve import sparklines
+
+    drawn = sparklines(curves, target=target, width=20)
     for position, (folder, curve) in enumerate(zip(folders, curves, strict=True)):
         row = [folder.name, *(values[position] for values in settings.values())]
         if target is not None:
             reached = curve.rounds_to(target)
             row += [rounds_text(reached), _paper(folder.spec, metric, target)]
         best = float(curve.best_so_far()[-1]) if len(curve.values) else None
-        rows.append([*row, value_text(metric, best), str(folder.history().last_round)])
+        rows.append([*row, value_text(metric, best), str(folder.history().last_round), drawn[position]])
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import deque
@@ -92,11 +93,16 @@ def watcher(spec: RunSpec, folder: Path, *, quiet: bool) -> Watcher:
     """The one that fits where stderr goes."""
     if quiet:
         return Silence()
-    if sys.stderr.isatty():
+    if on_a_screen():
         from stayput.cli.progress_bar import Bar
 
         return Bar(spec, folder)
     return Lines(spec, folder)
+
+
+def on_a_screen() -> bool:
+    """Whether somebody watches: not in a pipe, and not in a CI that makes its log look like a terminal."""
+    return sys.stderr.isatty() and not os.environ.get("CI")
 
 
 class Silence:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stayput.cli.beside_paper import paper_rounds
+from stayput.cli.beside_paper import measured_tables, paper_rounds
 from stayput.cli.run_names import find_runs
 from stayput.cli.wording import answer, say
 
@@ -15,7 +15,8 @@ Runs = Annotated[
     list[str],
     typer.Argument(
         metavar="RUN...",
-        help="Runs' folders, or their names in runs/; a sweep's folder stands for its runs.",
+        help="Runs' folders, or their names in runs/; a sweep's folder stands for its runs, and a folder of "
+        "`stayput reproduce` for the paper's tables beside ours.",
         show_default=False,
     ),
 ]
@@ -35,8 +36,14 @@ def report(runs: Runs, output: Output = None, figures: Figures = None) -> None:
     """Write the report of a run, or of several, as one HTML file that needs nothing else."""
     from stayput.cli.pictures import REPORT
     from stayput.report.html import write_report, write_report_on
+    from stayput.report.number_tables import write_tables
     from stayput.runs.run_folder import RunFolder
 
+    if len(runs) == 1 and (sections := measured_tables(Path(runs[0]))):
+        about = "Rounds to each target, the paper's and ours, as measured by stayput reproduce."
+        written_to = Path(runs[0]) / REPORT if output is None else output
+        answer(str(write_tables("The paper, measured", about, sections, written_to)))
+        return
     paths = find_runs(runs)
     if len(paths) == 1:
         folder = RunFolder(paths[0])

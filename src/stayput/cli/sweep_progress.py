@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from stayput.cli.progress import on_a_screen
 from stayput.cli.wording import say
 from stayput.report.wording import plural, seconds_text, value_text
 
@@ -47,7 +47,7 @@ class SweepProgress:
                 f"sweep {self._folder}: {plural(self._members, 'run')} of {self._spec.task}, up to "
                 f"{plural(self._spec.rounds, 'round')} each, engine {self._spec.engine} on {self._spec.device}"
             )
-            if sys.stderr.isatty():
+            if on_a_screen():
                 self._show_bar()
         return self
 

@@ -83,6 +83,11 @@ def section(title: str, *parts: str) -> str:
     return f"<section><h2>{escape(title)}</h2>\n" + "\n".join(parts) + "\n</section>"
 
 
+def subtitle(text: str) -> str:
+    """A title within a panel."""
+    return f"<h3>{escape(text)}</h3>"
+
+
 def side_by_side(*parts: str) -> str:
     """Columns of panels beside each other where there is room, else one below the other."""
     columns = "".join(f"<div>{part}</div>" for part in parts)

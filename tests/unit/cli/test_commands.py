@@ -110,9 +110,18 @@ def test_compare_draws_one_figure_and_lists_what_differs(command, make_run, tmp_
     assert ended.code == 0
     rows = [line.split() for line in ended.out.splitlines()[:3]]
     assert rows[0][:2] == ["run", "local_epochs"]
-    assert rows[1] == ["a", "1", "2", "87", "or", "92", "98%", "3"]
+    assert rows[1][:-1] == ["a", "1", "2", "87", "or", "92", "98%", "3"]
     assert rows[2][:3] == ["b", "5", "—"]
     assert (tmp_path / "both.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_compare_draws_each_run_as_a_line_of_bars(command, make_run):
+    make_run("a", CURVE)
+    make_run("b", [0.1, 0.2])
+    head, first, second, *_ = command("compare", "a", "b").out.splitlines()
+    assert head.endswith("accuracy")
+    assert first.rstrip()[-1] in "▇█"
+    assert "▁" in second
 
 
 def test_compare_as_json(command, make_run):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import re
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -92,7 +94,10 @@ def test_the_watcher_fits_where_stderr_goes(monkeypatch):
     assert type(watcher(SPEC, FOLDER, quiet=True)) is Silence
     assert type(watcher(SPEC, FOLDER, quiet=False)) is Lines
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.delenv("CI", raising=False)
     assert type(watcher(SPEC, FOLDER, quiet=False)) is Bar
+    monkeypatch.setenv("CI", "true")  # whose log may look like a terminal
+    assert type(watcher(SPEC, FOLDER, quiet=False)) is Lines
 
 
 @pytest.fixture
@@ -101,7 +106,7 @@ def terminal():
 
 
 def test_the_bar_shows_rounds_accuracy_best_pace_and_what_is_left(terminal):
-    with Bar(SPEC, FOLDER, console=terminal) as bar:
+    with Bar(SPEC, FOLDER, console=terminal, clock=count().__next__) as bar:
         bar.on_download("download https://a/[x]", 1_000_000, 2_000_000)
         watch(bar, 10)
         bar.on_note("a [bracketed] note")
@@ -111,6 +116,15 @@ def test_the_bar_shows_rounds_accuracy_best_pace_and_what_is_left(terminal):
     last = shown.rsplit("round 10 of 30", 1)[1]
     assert "accuracy 10%  best 10%" in last
     assert "2 rounds/s, 10.0 s left" in last
+    assert re.search(r"▁\S*█ accuracy", last)  # a small curve
+
+
+def test_the_picture_of_a_history_is_not_drawn_for_every_quick_round(terminal, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("stayput.cli.progress_bar.small_curve", lambda spec, history: drawn.append(history) or "")
+    with Bar(SPEC, FOLDER, console=terminal, clock=lambda: 5.0) as bar:
+        watch(bar, SPEC.rounds)
+    assert len(drawn) == 2  # the first, and the last
 
 
 def test_the_bar_survives_names_that_look_like_markup(terminal):
