@@ -21,6 +21,7 @@ from stayput.cli.settings import merged, request
 from stayput.cli.settings_file import task_or_file
 from stayput.cli.sweep_progress import SweepProgress
 from stayput.cli.wording import aligned, answer, note, say
+from stayput.errors import InvalidSetting
 from stayput.report.wording import published_text, rounds_text, seconds_text, value_text
 
 if TYPE_CHECKING:
@@ -101,6 +102,11 @@ def _train_and_tell(settings: dict[str, Any], over: dict[str, list[Any]], *, res
     asked = request(settings)
     chosen = from_plain("algorithm", ALGORITHMS, asked.spec.algorithm)
     started = time.monotonic()
+    if asked.spec.fleet:
+        raise InvalidSetting(
+            f"availability={asked.spec.fleet['availability']!r}: the members of a sweep share no clock (train them one "
+            f"by one with `stayput run`, or leave the virtual fleet out)"
+        )
     connect_if_asked(asked)
     with folder_for(asked.spec.task, asked.folder) as folder, _said_how_to_go_on(folder):
         with SweepProgress(asked.spec, len(grid(over, chosen)), folder, quiet=asked.quiet) as progress:

@@ -24,8 +24,8 @@ from stayput.core.seeds import Purpose
 from stayput.data.federated_data import FederatedData
 from stayput.errors import TrainingError
 from stayput.virtual_fleet.availability import DAY, Availability
-from stayput.virtual_fleet.devices import Devices
-from stayput.virtual_fleet.rounds import LONGEST_ROUND, Totals
+from stayput.virtual_fleet.devices import Devices, Job
+from stayput.virtual_fleet.rounds import LONGEST_ROUND, Totals, num_bytes
 from stayput.virtual_fleet.settings import VirtualFleet
 
 
@@ -112,14 +112,7 @@ class BufferedSteps:
         self._given[version, client] += 1
         self.totals.asked += 1
         work = self._works[version]
-        num_bytes = sum(t.numel() * t.element_size() for group in work.sent.values() for t in group.values())
-        job = self._jobs.job(
-            client,
-            num_steps=work.plan.num_steps(int(self._clients.client_sizes[client])),
-            num_bytes=num_bytes,
-            round_number=version,
-            attempt=0,
-        )
+        job = self._job(client, work)
         until = self._availability.until(client, self._now)
         lasts = job.seconds if job.vanishes_after is None else job.vanishes_after
         end = self._now + lasts
@@ -127,15 +120,18 @@ class BufferedSteps:
         at = end if stays or until is None else until
         reports = stays and job.vanishes_after is None
         heapq.heappush(self._under_way, _Ending(at, next(self._count), client, version, reports, self._now))
-        self._bytes_of = num_bytes
+
+    def _job(self, client: int, work: RoundWork) -> Job:
+        return self._jobs.job(
+            client,
+            num_steps=work.plan.num_steps(int(self._clients.client_sizes[client])),
+            num_bytes=num_bytes(work),
+            round_number=work.round_number,
+            attempt=0,
+        )
 
     def _count_bytes(self, ending: _Ending) -> None:
-        work = self._works[ending.version]
-        steps = work.plan.num_steps(int(self._clients.client_sizes[ending.client]))
-        job = self._jobs.job(
-            ending.client, num_steps=steps, num_bytes=self._bytes_of, round_number=ending.version, attempt=0
-        )
-        down, up = job.transferred(ending.at - ending.began)
+        down, up = self._job(ending.client, self._works[ending.version]).transferred(ending.at - ending.began)
         self.totals.bytes_down += down
         self.totals.bytes_up += up
         self.totals.dropouts += not ending.reports

@@ -91,7 +91,7 @@ class CoordinatedRounds:
     def next_cohort(self, work: RoundWork) -> Indices:
         """The clients whose reports count in the next round; the clock stands where it closes."""
         self._work = work
-        self._num_bytes = sum(t.numel() * t.element_size() for group in work.sent.values() for t in group.values())
+        self._num_bytes = num_bytes(work)
         if self._to_sum:
             last = self._to_sum.pop()
             result = r.RoundResult("", "", {}, finished=False)
@@ -224,3 +224,8 @@ class CoordinatedRounds:
     def _at(self, at: float, kind: str, device: _Device) -> None:
         if at < float("inf"):
             heapq.heappush(self._events, _Event(at, next(self._count), kind, device.number, device.token))
+
+
+def num_bytes(work: RoundWork) -> int:
+    """Of what a client is sent; an update is taken to be as large."""
+    return sum(t.numel() * t.element_size() for tensors in work.sent.values() for t in tensors.values())

@@ -99,3 +99,10 @@ def test_steps_are_said_when_they_begin_and_every_ten_seconds(capsys):
         "data: counting, 3 MB of 8 MB",
         "data: writing, 5 MB",
     ]
+
+
+def test_a_sweep_has_no_virtual_clock(command, tables, tmp_path):
+    (tmp_path / "clocked.toml").write_text('task = "mnist-2nn"\navailability = "diurnal"\n')
+    refused = command("sweep", "clocked.toml", "--seed", "0,1")
+    assert refused.code == 2
+    assert "availability='diurnal': the members of a sweep share no clock" in refused.err
