@@ -34,7 +34,8 @@ from stayput.core.cohort import choose_cohort
 from stayput.core.engine import Engine
 from stayput.core.round import begin_round, end_round
 from stayput.data.federated_data import FederatedData
-from stayput.engines import ENGINES
+from stayput.engines import ENGINES, LanesEngine
+from stayput.engines.lanes.lstm import use_fused_steps
 from stayput.engines.precision import PRECISIONS, use_precision
 from stayput.runs.environment import machine, versions
 from workloads import EVALUATE_EVERY, GRID_AT_MOST, WHOLE_ASKED, WHOLE_ROUNDS, WORKLOADS, Workload, tiny
@@ -187,7 +188,7 @@ def measure(session: Session, workload: Workload) -> None:
 
     session.attempt(f"{workload.name}, plain loop", loop)
     session.attempt(f"{workload.name}, sequential", alone)
-    lanes = engine("lanes")
+    lanes = LanesEngine(workload.task, clients, device=device)
     single: list[float] = []
     for grid, (rates, seeds) in workload.grids.items():
 
@@ -196,14 +197,28 @@ def measure(session: Session, workload: Workload) -> None:
             settings = [workload.algorithm(rate) for rate in chosen]
             times = seconds_per_round(lanes, settings, seeds, rounds, workload.num_clients)
             single.append(median(times))
-            ratios = {"times_a_single_run": median(times) / single[0]}
+            ratios = {"occupancy": lanes.occupancy, "times_a_single_run": median(times) / single[0]}
             if plain:
                 ratios["times_the_plain_loop"] = median(plain) * rates * seeds / median(times)
             session.add(workload, "lanes", grid, times, **ratios)
 
         session.attempt(f"{workload.name}, lanes, {grid}", together)
+    if workload.name == "W4":
+        session.attempt("W4, fused steps", lambda: measure_fused_steps(session, workload, clients))
     if workload.name == "W1" and len(single) > 1 and device.type == "cuda" and single[1] > GRID_AT_MOST * single[0]:
         session.missed.append(f"W1, 11 rates: {single[1] / single[0]:.1f} times a single run, asked {GRID_AT_MOST:g}")
+
+
+def measure_fused_steps(session: Session, workload: Workload, clients: FederatedData) -> None:
+    """W4 with the kernels of the LSTM's steps, which are not the default until they have been measured."""
+    use_fused_steps(True)
+    try:
+        engine = ENGINES["lanes"](workload.task, clients, device=session.device)
+        settings, rounds = [workload.algorithm(workload.rate)], session.arguments.rounds
+        times = seconds_per_round(engine, settings, 1, rounds, workload.num_clients)
+        session.add(workload, "lanes, fused steps", "one run", times)
+    finally:
+        use_fused_steps(False)
 
 
 def measure_whole(session: Session, workload: Workload, rounds: int) -> None:

@@ -25,6 +25,8 @@ from stayput.runs.spec import RunSpec
 ROOT = Path(__file__).resolve().parents[1]
 RUNS = ROOT / "docs" / "results"
 BENCHMARKS = ROOT / "benchmarks" / "results"
+RAW = ("all_seconds", "processor_seconds", "product_rates")
+"""Columns that only the files have: every single measurement."""
 
 
 def keep(folder: str, name: str) -> None:
@@ -98,7 +100,7 @@ def _benchmark(path: Path) -> list[str]:
     found = json.loads(path.read_text(encoding="utf-8"))
     where = found["machine"].get("accelerator", f"{found['machine']['processor']}, {found['machine']['cores']} cores")
     rows = found["results"]
-    columns = list(dict.fromkeys(column for row in rows for column in row))
+    columns = [column for column in dict.fromkeys(key for row in rows for key in row) if column not in RAW]
     shown = [[_shown(row.get(column)) for column in columns] for row in rows]
     return [
         "",

@@ -128,6 +128,32 @@ def test_an_experiment_that_diverges_touches_no_other(device):
     assert largest_difference({"weights": beside.mean["weights"]}, {"weights": alone.mean["weights"]}) <= 1e-5
 
 
+def test_the_lanes_of_an_experiment_that_has_ended_go_to_the_others(device, monkeypatch):
+    """Three experiments of four equal clients on four lanes: three times as many steps as for the one that is left."""
+    clients, steps = toy_clients((20,) * 4), []
+    engine = LanesEngine(toy_task(torch.float64), clients, device=device, max_lanes=4)
+    advance = Lanes.advance
+    monkeypatch.setattr(Lanes, "advance", lambda lanes, width, n: (steps.append((width, n)), advance(lanes, width, n)))
+    algorithm = FedAvg(1.0, batch_size=5, learning_rate=0.1).algorithm()
+
+    def run(seeds):
+        steps.clear()
+        works = [
+            begin_round(algorithm.init(engine.initial_model(seed)), 1, algorithm=algorithm, num_clients=4, seed=seed)
+            for seed in seeds
+        ]
+        results = engine.run(works)
+        assert engine.occupancy == 1
+        assert {width for width, _ in steps} == {4}
+        return results, sum(n for _, n in steps)
+
+    together, of_three = run([0, 1, 2])
+    (left,), of_one = run([1])
+    assert (of_three, of_one) == (12, 4)
+    for name, tensor in left.mean["weights"].items():
+        torch.testing.assert_close(together[1].mean["weights"][name], tensor, rtol=1e-12, atol=1e-14)
+
+
 def test_a_mean_that_is_too_large_for_its_numbers_is_found(device):
     """Each client's move is finite, and their sum in float64 is not: 3 examples of 1.7e308 each."""
     from stayput.engines.lanes.cohort_sums import CohortSums

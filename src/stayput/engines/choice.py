@@ -1,9 +1,9 @@
-"""`engine="auto"`: which engine is the fastest for a task on a device, by what benchmarks/ measured.
+"""`engine="auto"`: which engine is the fastest for a task on a device, by what benchmarks/README.md has of each.
 
 On CUDA that is `lanes`, by far, wherever the model folds. On a CPU with several cores it is a process for each: with
 lanes where a step is small, which is where nothing is a convolution; one client after another where convolutions take
 the time, whose batch of ten keeps a core busy, and where lanes cannot fold the model. With one core, or where
-processes cannot be forked, it is the same without them. docs/results.md has the measurement (peers-cpu).
+processes cannot be forked, it is the same without them. `benchmarks/peers.py` measures all of them on a machine.
 """
 
 from __future__ import annotations

@@ -17,6 +17,14 @@ from torch import Tensor
 
 from stayput.engines.lanes.layers import Context, LayerWeights
 
+_fused_steps = False
+
+
+def use_fused_steps(use: bool) -> None:
+    """Whether a step on CUDA is a product and one kernel. Not unless asked for: it has not been measured there."""
+    global _fused_steps  # noqa: PLW0603 - a switch for a whole process, as torch's own are
+    _fused_steps = use
+
 
 class States(NamedTuple):
     """What the steps leave behind for the way back."""
@@ -64,6 +72,10 @@ class LaneLstm(torch.autograd.Function):
 
 def run(driven_LBTG: Tensor, weight_LGH: Tensor, peepholes_LPH: Tensor) -> States:
     """All steps, from gates that hold the inputs' part and the bias; these are written over."""
+    if _fused_steps and driven_LBTG.is_cuda:
+        from stayput.engines.lanes import lstm_triton
+
+        return States(*lstm_triton.run(driven_LBTG, weight_LGH, peepholes_LPH))
     lanes, examples, steps, _ = driven_LBTG.shape
     size = weight_LGH.shape[2]
     cells = driven_LBTG.new_empty(lanes, examples, steps, size)
@@ -85,6 +97,11 @@ def run(driven_LBTG: Tensor, weight_LGH: Tensor, peepholes_LPH: Tensor) -> State
 
 def run_back(gy_LBTH: Tensor, states: States, weight_LGH: Tensor, peepholes_LPH: Tensor) -> Tensor:
     """The gradient of the gates before their nonlinearities, [L, B, T, G]."""
+    if _fused_steps and gy_LBTH.is_cuda:
+        from stayput.engines.lanes import lstm_triton
+
+        gates_LBTG, cells_LBTH, _ = states
+        return lstm_triton.run_back(gy_LBTH, gates_LBTG, cells_LBTH, weight_LGH, peepholes_LPH)
     ggates_LBTG = torch.empty_like(states.gates_LBTG)
     peep_i, peep_f, peep_o = peepholes_LPH[:, :, None].unbind(dim=1)
     ghidden = gcell = torch.zeros_like(gy_LBTH[:, :, 0])
