@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +30,6 @@ def board(folder: Folder = RUNS, port: Port = 8017) -> None:
         answer(address)
         say(f"the runs in {folder}; Ctrl-C ends it")
 
-    try:
+    with contextlib.suppress(KeyboardInterrupt):  # the server passes Ctrl-C on, unless its loop has ended by then
         serve_board(folder, port, on_ready=ready)
-    except KeyboardInterrupt:
-        say("ended")
+    say("ended")
