@@ -49,6 +49,13 @@ CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+HEADERS = {
+    "content-security-policy": CSP,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+"""What every answer says: nothing from elsewhere is loaded, nothing is guessed, nothing is kept."""
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}
 
 
@@ -67,7 +74,7 @@ ASSETS = _assets()
 
 
 class SafeHeaders:
-    """Headers that every answer has: nothing from elsewhere is loaded, nothing is guessed, nothing is kept."""
+    """Adds `HEADERS` to every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -77,13 +84,8 @@ class SafeHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [
-                    *message["headers"],
-                    (b"content-security-policy", CSP.encode()),
-                    (b"x-content-type-options", b"nosniff"),
-                    (b"referrer-policy", b"no-referrer"),
-                    (b"cache-control", b"no-store"),
-                ]
+                added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message["headers"] = [*message["headers"], *added]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

@@ -1,11 +1,16 @@
 """Folders of runs, written as training writes them."""
 
+import asyncio
+import contextlib
 import json
 import os
+import threading
 import time
 
 import pytest
+import uvicorn
 
+from stayput.board.serve import bound
 from stayput.core.history import RoundReport
 from stayput.runs.durable_files import append_line, write_json
 from stayput.runs.run_folder import report_line
@@ -67,3 +72,23 @@ class Runs:
 @pytest.fixture
 def runs(tmp_path):
     return Runs(tmp_path / "runs")
+
+
+@pytest.fixture
+def serving():
+    """Serves an application on a free port of this machine, in a `with` block."""
+
+    @contextlib.contextmanager
+    def serve(app):
+        listener = bound(0)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1, lifespan="off"))
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join(10)
+            listener.close()
+
+    return serve
