@@ -41,6 +41,13 @@ format: .venv/ready-for-tests ## format the code
 	$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format --quiet .
 
+.PHONY: fuzz
+FUZZ_SECONDS ?= 30
+FUZZ_TARGETS := message json_object tensor_file tensor_header update manifest headers token
+fuzz: .venv/ready-for-tests ## fuzz every parser of the deployment, FUZZ_SECONDS each (30); what is found is kept in .fuzz
+	@set -e; for target in $(FUZZ_TARGETS); do echo "$$target"; \
+		$(BIN)/python tests/fuzz/fuzz.py $$target $(FUZZ_SECONDS) .fuzz 2>&1 | tail -n 5; done
+
 bench: .venv/ready-for-tests ## measure the engines against plain loops on this machine
 	$(BIN)/python benchmarks/seconds_per_round.py
 

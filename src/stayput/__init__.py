@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Scaffold,
     )
     from stayput.data import partitions
+    from stayput.deploy.client import Client
     from stayput.experiments.run import Run
     from stayput.experiments.sweep import Sweep, sweep
     from stayput.experiments.training import train
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CentralSgd": "stayput.algorithms",
+    "Client": "stayput.deploy.client",
     "FedAdagrad": "stayput.algorithms",
     "FedAdam": "stayput.algorithms",
     "FedAvg": "stayput.algorithms",
@@ -69,6 +71,7 @@ _MODULES = {"data", "errors", "losses", "metrics", "partitions"}
 
 __all__ = [
     "CentralSgd",
+    "Client",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",

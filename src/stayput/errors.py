@@ -18,7 +18,15 @@
     │   ├── RunLocked                         another process is writing it
     │   ├── RunNotWritten                     the disk is full, or does not take a run's files
     │   └── CorruptCheckpoint                 a checkpoint or an exported model is not what was written
-    └── TargetMissed                      6   only under --require-target
+    ├── TargetMissed                      6   only under --require-target
+    ├── BudgetSpent                       7   only under --budget
+    └── DeploymentError                   8
+        ├── ProtocolMismatch                  the other side speaks an older or a newer protocol
+        ├── MalformedMessage                  bytes that are not the message, file or manifest they should be
+        ├── AccessDenied                      a request whose sender may not make it
+        ├── UpdateRefused                     an update that must not count
+        ├── TransferFailed                    a transfer that did not bring the bytes it promised
+        └── CertificateMismatch               the other side's certificate is not the expected one
 
 Each message is one sentence with the value, the rule and the way out. The command line prints it without a
 traceback and ends with the exit code; anything that is not a StayputError is a bug in stayput or in the user's
@@ -130,3 +138,41 @@ class BudgetSpent(StayputError):
     """The time that was given is spent before everything was measured; what was measured is kept."""
 
     exit_code = 7
+
+
+class DeploymentError(StayputError):
+    """Something is wrong between a coordinator and its clients."""
+
+    exit_code = 8
+
+
+class ProtocolMismatch(DeploymentError):
+    """The other side speaks an older or a newer protocol; the message says which side to upgrade."""
+
+
+class MalformedMessage(DeploymentError):
+    """Bytes are not the message, the tensor file or the manifest they should be."""
+
+
+class AccessDenied(DeploymentError):
+    """A request whose sender may not make it. The code is for programs, the message for people."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class UpdateRefused(DeploymentError):
+    """An update that must not count. The reason is recorded with the dropout."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class TransferFailed(DeploymentError):
+    """A transfer did not bring the bytes it promised."""
+
+
+class CertificateMismatch(DeploymentError):
+    """The other side's certificate is not the expected one."""

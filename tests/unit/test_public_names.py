@@ -11,6 +11,7 @@ import stayput
 def test_the_public_names():
     assert sorted(stayput.__all__) == [
         "CentralSgd",
+        "Client",
         "FedAdagrad",
         "FedAdam",
         "FedAvg",

@@ -12,20 +12,26 @@ import typer
 from stayput._version import __version__
 from stayput.cli.algorithms import algorithms
 from stayput.cli.board import board
+from stayput.cli.clients import clients
 from stayput.cli.compare import compare
 from stayput.cli.data import data
+from stayput.cli.demo_fleet import demo_fleet
 from stayput.cli.doctor import doctor
 from stayput.cli.export import export
 from stayput.cli.help_pages import SectionedCommand, SectionedCommands
 from stayput.cli.interruption import Terminated, exit_code_of, raise_on_sigterm
+from stayput.cli.join import join
 from stayput.cli.partitions import partitions
 from stayput.cli.report import report
 from stayput.cli.reproduce import reproduce
 from stayput.cli.resume import resume
 from stayput.cli.run import run
+from stayput.cli.serve import serve
 from stayput.cli.show import show
+from stayput.cli.status import status
 from stayput.cli.sweep import sweep
 from stayput.cli.tasks import tasks
+from stayput.cli.token import token
 from stayput.cli.wording import answer, say
 from stayput.errors import RunNotWritten, StayputError
 
@@ -38,6 +44,7 @@ EXIT_CODES = {
     5: "a run's folder: none there, one there already, in use, damaged, or not to be written",
     6: "the target was missed, under --require-target",
     7: "the budget was spent before everything was measured, under --budget",
+    8: "something is wrong between a coordinator and its clients",
     130: "interrupted by Ctrl-C, after a checkpoint",
     143: "ended by SIGTERM, after a checkpoint",
 }
@@ -72,17 +79,21 @@ def stayput(
 
 
 RUNS = "Runs"
+FLEETS = "Fleets"
 NAMES = "What there is"
 THIS_MACHINE = "This machine"
 
 COMMANDS = {
     RUNS: (run, sweep, resume, show, compare, report, export, board, reproduce),
+    FLEETS: (serve, join, status, demo_fleet),
     NAMES: (tasks, algorithms, partitions),
     THIS_MACHINE: (doctor,),
 }
 for _section, _commands in COMMANDS.items():
     for _command in _commands:
         app.command(cls=SectionedCommand, rich_help_panel=_section)(_command)
+app.add_typer(token, rich_help_panel=FLEETS)
+app.add_typer(clients, rich_help_panel=FLEETS)
 app.add_typer(data, rich_help_panel=THIS_MACHINE)
 
 

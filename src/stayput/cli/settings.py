@@ -20,6 +20,8 @@ from stayput.errors import InvalidSetting, UnknownName
 from stayput.runs.spec import POPULATION, RunSpec
 
 DEFAULT_ROUNDS = 100
+FLEET = "fleet"
+"""The table of a settings file that says how it is deployed."""
 
 OF_ALGORITHM = (
     "client_fraction",
@@ -189,6 +191,8 @@ def from_file(content: Mapping[str, Any], *, source: str) -> dict[str, Any]:
     """A file's settings by their proper names, or an error that names the file; `source` is its path."""
     settings: dict[str, Any] = {}
     for written, value in content.items():
+        if written == FLEET and isinstance(value, dict):
+            continue  # how the same settings are deployed is for `stayput serve`
         name = written.replace("-", "_")
         if name not in SETTINGS:
             raise UnknownName(f"{source}: setting", written, SETTINGS)

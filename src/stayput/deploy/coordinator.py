@@ -118,6 +118,22 @@ class Coordinator:
         """Who may take part, to look at."""
         return self._clients
 
+    @property
+    def last_closed(self) -> int:
+        """The last round that is over."""
+        return self._last_closed
+
+    def state_of(self, number: int) -> str:
+        """What a client is at, in a word."""
+        client = self._clients.get(number)
+        if client is None or not client.live:
+            return "away"
+        if self._open_task(number) is not None:
+            return "working"
+        if client.may_train is None:
+            return "expected"
+        return "ready" if client.may_train else "not now"
+
     def deadline(self) -> float | None:
         """When the open round's deadline is."""
         return self._time_outs.at(ROUND)
@@ -142,6 +158,8 @@ class Coordinator:
 
     def _enrolled(self, event: r.Enrolled, now: float) -> None:
         client = self._clients.setdefault(event.client, Client(event.client))
+        if event.client < max(self._clients):  # candidates are in the order of their numbers, whenever they came
+            self._clients = dict(sorted(self._clients.items()))
         client.may_train = False  # until it says so
         self._pace.changed(self._clients)
         self._extend(client, now)

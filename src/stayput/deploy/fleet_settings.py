@@ -19,6 +19,12 @@ from stayput.errors import InvalidSetting, UnknownName
 class FleetSettings:
     """How a fleet is run. Times are seconds."""
 
+    state: str | None = None
+    """The folder with everything that survives; None for one beside the file."""
+    task: str | None = None
+    """`package.module:attribute` of a task of one's own, in place of the named one."""
+    test_data: str | None = None
+    """A folder or .npz file with examples that models are measured on; None for the named task's own."""
     host: str = "127.0.0.1"
     """The address to listen on."""
     port: int = 8443

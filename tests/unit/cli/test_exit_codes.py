@@ -11,6 +11,14 @@ CLASSES = [
     value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.StayputError)
 ]
 
+SENTENCE = "value=1: must be 2"
+ARGUMENTS = {
+    errors.UnknownName: ("task", "x", ["y"]),
+    errors.AccessDenied: ("bad-token", SENTENCE),
+    errors.UpdateRefused: ("size", SENTENCE),
+}
+"""What errors are made from that take more than their sentence."""
+
 
 @pytest.mark.parametrize("error", CLASSES)
 def test_every_error_class_has_its_exit_code_in_the_help(error):
@@ -33,7 +41,7 @@ def test_the_help_shows_every_code(command):
 
 @pytest.mark.parametrize("error", CLASSES)
 def test_every_error_is_one_sentence_and_its_exit_code(error, command, monkeypatch):
-    raised = errors.UnknownName("task", "x", ["y"]) if error is errors.UnknownName else error("value=1: must be 2")
+    raised = error(*ARGUMENTS.get(error, (SENTENCE,)))
     monkeypatch.setattr(stayput.cli.main, "app", lambda *arguments, **options: (_ for _ in ()).throw(raised))
     ended = command("tasks")
     assert ended.code == error.exit_code

@@ -55,6 +55,14 @@ def test_a_fleet_that_is_all_there_is_asked_as_the_simulator_asks(fraction):
     assert [offer.client for offer in offers] == cohort
 
 
+def test_who_is_asked_does_not_depend_on_the_order_in_which_clients_came():
+    machine = fleet(0, fraction=0.3, start_with=10)
+    for client in (3, 9, 0, 7, 5, 1, 8, 2, 6, 4):
+        machine.handle(r.Enrolled(client), 0.0)
+        offers = kinds(poll(machine, client), r.Offer)
+    assert [offer.client for offer in offers] == choose_cohort(10, 0.3, seed=3, round_number=1).tolist()
+
+
 def test_a_round_closes_with_its_last_report_and_sums_in_client_order():
     machine = fleet(3)
     poll(machine, 2, 0, 1)

@@ -1,0 +1,1 @@
+"""From any older form of a fleet's database to the present one, by alembic."""
