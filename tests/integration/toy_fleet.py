@@ -23,11 +23,11 @@ seed = 5
 threads = 1
 
 [fleet]
-task = "fleet_tasks:toy"
+task = "fleet_tasks:{task}"
 port = {port}
 hold = 1.0
-heartbeat = 1.0
-lease = 60.0
+heartbeat = {heartbeat}
+lease = {lease}
 {more}
 """
 
@@ -36,10 +36,11 @@ def clients_of(num_clients):
     return toy_clients(SIZES[:num_clients])
 
 
-def toy_fleet(folder, num_clients, *, rounds, fraction=1.0, port=0, more=""):
+def toy_fleet(folder, num_clients, *, rounds, more="", **given):
     """A fleet that is prepared and not started."""
     fleet = LocalFleet(folder, ENVIRONMENT)
-    settings = SETTINGS.format(clients=num_clients, fraction=fraction, rounds=rounds, port=port, more=more)
+    defaults = {"fraction": 1.0, "port": 0, "task": "toy", "heartbeat": 1.0, "lease": 60.0}
+    settings = SETTINGS.format(clients=num_clients, rounds=rounds, more=more, **{**defaults, **given})
     fleet.prepare(settings, clients_of(num_clients))
     return fleet
 

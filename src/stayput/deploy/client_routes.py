@@ -38,6 +38,7 @@ class ClientRoutes:
         self._service, self._membership, self._authority = service, membership, authority
         settings = service.settings
         self._members: dict[str, Member] = {}
+        self._key_ids: dict[int, str] = {}
         self._verifier = RequestVerifier(
             authority.boot, self._known_key, authority.clock, NonceMemory(WINDOW_SECONDS), WINDOW_SECONDS
         )
@@ -67,6 +68,7 @@ class ClientRoutes:
         """Look again who belongs to the fleet; those that were revoked since."""
         before = self._members
         self._members = {member.key_id: member for member in self._membership.members() if member.key_id}
+        self._key_ids = {member.number: key_id for key_id, member in self._members.items()}
         return [
             member
             for key_id, member in self._members.items()
@@ -106,7 +108,7 @@ class ClientRoutes:
         member = await asyncio.to_thread(
             lambda: self._membership.enrol(token.token_id, caller.key_id, public_bytes, now=now)
         )
-        self._members[caller.key_id] = member
+        self._members[caller.key_id], self._key_ids[member.number] = member, caller.key_id
         await self._service.submit(r.Enrolled(member.number))
         return _answer(m.Enrolled(caller.key_id, member.name, member.number))
 
@@ -272,8 +274,7 @@ class ClientRoutes:
         found = self._task(task)
         if found is None:
             return None
-        owner = next((key for key, member in self._members.items() if member.number == found.client), "")
-        return OwnedTask(task, owner, found.state is r.TaskState.OPEN)
+        return OwnedTask(task, self._key_ids.get(found.client, ""), found.state is r.TaskState.OPEN)
 
     async def _refused(self, member: Member, task: r.TaskId, error: Exception, claim: Claim) -> Response:
         found = self._task(task)

@@ -19,35 +19,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from stayput.core.cohort import cohort_size, draw_clients
 from stayput.core.seeds import Purpose
 from stayput.deploy import records as r
 from stayput.deploy.fleet_settings import FleetSettings
+from stayput.deploy.known_client import Client
 from stayput.deploy.pace import Pace
 from stayput.deploy.round_in_progress import RoundInProgress, Task
 from stayput.deploy.time_outs import TimeOuts
 
 ROUND = ("round", 0)
 """The key of the round's deadline among the time-outs; the others are ("lease", client) and ("hold", client)."""
-
-
-@dataclass(slots=True)
-class Client:
-    """What the coordinator knows of a client beside its task; none of it survives, all of it comes again with polls."""
-
-    number: int
-    num_examples: int = 0
-    live: bool = False
-    """Heard from within its lease."""
-    may_train: bool | None = None
-    """What it said last; None if it has said nothing since the coordinator began."""
-    holding: bool = False
-    """Whether a poll of it is being held."""
-    back_at: float = 0.0
-    """When it was told to come back."""
 
 
 class Coordinator:
@@ -59,6 +43,10 @@ class Coordinator:
         self._settings, self._seed, self._fraction = settings, seed, client_fraction
         self._time_outs: TimeOuts[tuple[str, int]] = TimeOuts()
         self._clients = {number: Client(number, count) for number, count in sorted(snapshot.clients.items())}
+        self._unheard = set(self._clients)
+        """Who may be there, and has said nothing since the coordinator began."""
+        self._willing: set[int] = set()
+        """Who is there and may train."""
         self._pace = Pace(settings, self._clients)
         self._finished, self._last_closed = snapshot.finished, snapshot.last_closed
         self._round = RoundInProgress.from_facts(snapshot.open_round) if snapshot.open_round else None
@@ -148,8 +136,7 @@ class Coordinator:
             return "nothing: training has ended"
         progress = self._round
         if progress is None or not progress.selected:
-            ready = len(self._candidates(math.inf))
-            return f"clients: {ready} ready of {self._needed_to_start()}"
+            return f"clients: {len(self._willing)} ready of {self._needed_to_start()}"
         if progress.phase is r.Phase.CLOSING:
             return f"the sum of {len(progress.reported)} updates"
         return f"reports: {len(progress.reported)} of {progress.goal}"
@@ -158,9 +145,7 @@ class Coordinator:
 
     def _enrolled(self, event: r.Enrolled, now: float) -> None:
         client = self._clients.setdefault(event.client, Client(event.client))
-        if event.client < max(self._clients):  # candidates are in the order of their numbers, whenever they came
-            self._clients = dict(sorted(self._clients.items()))
-        client.may_train = False  # until it says so
+        self._say(client, may_train=False)  # until it says otherwise
         self._pace.changed(self._clients)
         self._extend(client, now)
 
@@ -180,7 +165,8 @@ class Coordinator:
         client = self._clients.get(event.client)
         if client is None:
             return
-        client.may_train, client.num_examples, client.back_at = event.may_train, event.num_examples, 0.0
+        client.num_examples, client.back_at = event.num_examples, 0.0
+        self._say(client, may_train=event.may_train)
         open_task = self._open_task(event.client)
         if open_task is not None and not event.may_train:
             self._drop(open_task, "the client may not train now")
@@ -284,8 +270,15 @@ class Coordinator:
         client.live = True
         self._time_outs.set(("lease", client.number), now + self._settings.lease)
 
+    def _say(self, client: Client, *, may_train: bool) -> None:
+        """What a client has said, or what its silence says."""
+        client.may_train = may_train
+        self._unheard.discard(client.number)
+        (self._willing.add if may_train else self._willing.discard)(client.number)
+
     def _lose(self, client: Client, reason: str) -> None:
-        client.live, client.may_train = False, False
+        client.live = False
+        self._say(client, may_train=False)
         task = self._open_task(client.number)
         if task is not None:
             self._drop(task, reason)
@@ -329,7 +322,7 @@ class Coordinator:
                 self._offer(client, task, now)
 
     def _first_selection(self, progress: RoundInProgress, now: float) -> list[Client]:
-        if any(client.live and client.may_train is None for client in self._clients.values()):
+        if self._unheard or len(self._willing) < self._needed_to_start():
             return []  # after a restart, or as they enrol: each is heard, or lost, within its lease
         candidates = self._candidates(now)
         if len(candidates) < self._needed_to_start():
@@ -370,11 +363,8 @@ class Coordinator:
         """Who could be asked: live, willing, without a task, and here or back in a moment; by number."""
         busy: Mapping[int, Task] = {} if self._round is None else self._round.open_by_client
         soon = now + self._settings.heartbeat
-        return [
-            client
-            for client in self._clients.values()
-            if client.live and client.may_train and client.number not in busy and client.back_at <= soon
-        ]
+        willing = [self._clients[number] for number in sorted(self._willing - busy.keys())]
+        return [client for client in willing if client.back_at <= soon]
 
     def _open_task(self, client: int) -> Task | None:
         return None if self._round is None else self._round.open_by_client.get(client)

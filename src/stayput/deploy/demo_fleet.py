@@ -85,14 +85,14 @@ class LocalFleet:
             if self.coordinator.poll() is not None:
                 raise DeploymentError(f"the coordinator has ended: {self.log('coordinator')[-500:]}")
 
-    def start_client(self, client: int, *arguments: str) -> None:
+    def start_client(self, client: int, *arguments: str, url: str | None = None) -> None:
         """Start a client, or start it again."""
         before = self.clients.get(client)
         if before is not None:
             before.kill()
             before.wait()
         self.clients[client] = self._start(
-            f"client-{client}", "join", self.url, "--token", self.tokens[client],
+            f"client-{client}", "join", url or self.url, "--token", self.tokens[client],
             "--data", str(self.folder / f"data-{client}"), "--folder", str(self.folder / f"client-{client}"),
             *arguments,
         )  # fmt: skip

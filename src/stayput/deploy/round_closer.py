@@ -37,7 +37,7 @@ def serve(blobs: Blobs, orders: IO[str], answers: IO[str]) -> None:
 
                 sums = RoundSums(order["plan"], blobs)
             answer = carry_out(order, sums)
-        except StayputError as error:
+        except (StayputError, OSError) as error:
             answer = {"error": str(error)}
         answers.write(json.dumps(answer, allow_nan=False) + "\n")
         answers.flush()

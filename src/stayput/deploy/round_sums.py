@@ -7,6 +7,7 @@ one at a time, so the memory is that of a few models however many clients there 
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -30,10 +31,10 @@ from stayput.deploy.blobs import Blobs
 from stayput.deploy.own_examples import examples_in
 from stayput.deploy.task_lookup import task_called
 from stayput.deploy.tensor_files import TensorSpec
-from stayput.deploy.wire_tensors import from_file, specs_of, to_bytes
+from stayput.deploy.wire_tensors import from_bytes, specs_of, to_bytes
 from stayput.engines.model_program import ModelProgram
 from stayput.engines.placed_examples import PlacedExamples
-from stayput.errors import InvalidSetting
+from stayput.errors import DeploymentError, InvalidSetting
 from stayput.runs.spec import RunSpec
 from stayput.tasks.catalogue import NAMED_TASKS
 
@@ -70,12 +71,12 @@ class RoundSums:
     ) -> dict[str, Any]:
         """From the updates of a round, in the order of the clients, to the next model."""
         started = time.perf_counter()
-        state: Groups = from_file(self._blobs.fetch(f"models/{state_sha256}"))
+        state: Groups = self._read(f"models/{state_sha256}")
         clients = [int(update["client"]) for update in updates]
         total = WeightedSum(clients)
         for update in updates:
-            key = f"updates/{update['task']}/{update['sha256']}"
-            tensors = _scaled(from_file(self._blobs.fetch(key)), float(update["scale"]))
+            found = self._read(f"updates/{update['task']}/{update['sha256']}")
+            tensors = _scaled(found, float(update["scale"]))
             total.add(int(update["client"]), tensors, weight=int(update["num_examples"]))  # n_k
         plan = self._algorithm.plan(round_number)
         cohort = np.array(clients, dtype=np.int64)
@@ -102,6 +103,13 @@ class RoundSums:
             "train_loss": report.train_loss,
         }
         return self._stored(state, self._algorithm.broadcast(state), facts, round_number, started)
+
+    def _read(self, key: str) -> dict[str, dict[str, Tensor]]:
+        """A blob's tensors; a blob that is not what its name says is damaged, and must not go into a model."""
+        content = self._blobs.fetch(key).read_bytes()
+        if hashlib.sha256(content).hexdigest() != key.rpartition("/")[2]:
+            raise DeploymentError(f"{key}: its content is not what was written: restore it from a backup, start again")
+        return from_bytes(content)
 
     def _stored(
         self, state: Groups, sent: Groups, facts: dict[str, Any], number: int, started: float

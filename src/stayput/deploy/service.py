@@ -282,8 +282,8 @@ class Service:
         except CloserFailed as error:
             self.failure = str(error)
             logger.critical("round %d cannot be closed: %s", number, error)
-            await self._stored(self.store.fail, self.failure)
             self.machine, self.trouble = None, f"training has failed: {self.failure}"
+            await self._stored(self.store.fail, self.failure)
             return
         with contextlib.suppress(Unavailable):  # then it is summed again after the machine was loaded again
             await self.submit(r.RoundSummed(number, r.RoundResult(**answer["result"])))
