@@ -99,6 +99,11 @@ def test_every_model_under_fed_avg(model, dtype, device):
     refuse_unless_alike("fed_avg", *of_the_paper(model, dtype), device, dtype)
 
 
+@pytest.mark.slow
+def test_a_full_gradient_is_over_examples_as_they_are_and_training_over_augmented_ones(device):
+    refuse_unless_alike("mime_lite", *of_the_paper("cifar10-cnn", torch.float32), device, torch.float32)
+
+
 @pytest.mark.soak
 @every_algorithm
 @pytest.mark.parametrize("model", MODELS)

@@ -43,6 +43,8 @@ class LaneProgram(Protocol):
 
     first_gradient: int
     """What a client's gradients are counted from."""
+    augments: bool
+    """Whether it trains on its minibatches, so that they are augmented where the task says so."""
     repeats: bool
     """Whether a step does nothing but torch's operations, so that they may be recorded and replayed."""
 
@@ -67,6 +69,7 @@ class FusedSgd:
     """Plain SGD: a lane holds weights, and backward changes them."""
 
     first_gradient = 0
+    augments = True
 
     def __init__(self, model: ModelOverLanes, like: Tensors, capacity: int) -> None:
         self._model, self.repeats = model, model.repeats
@@ -103,6 +106,7 @@ class MappedProgram:
     """Any client program, mapped over lanes: a lane holds the local state that the program makes."""
 
     first_gradient = 0
+    augments = True
 
     def __init__(self, model: ModelOverLanes, program: ClientProgram, capacity: int, device: torch.device) -> None:
         self._model, self._program, self._capacity, self.repeats = model, program, capacity, model.repeats
@@ -167,6 +171,7 @@ class FullGradient:
     """∇F_k(w_t): minibatches in stored order, each weighted with its share of the client's examples."""
 
     first_gradient = masks.FULL_GRADIENT
+    augments = False
 
     def __init__(self, model: ModelOverLanes, like: Tensors, capacity: int) -> None:
         self._model, self.repeats = model, model.repeats

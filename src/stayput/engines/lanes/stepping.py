@@ -167,7 +167,7 @@ class Lanes:
 
     def _draws(self, rows_LB: Tensor, width: int) -> ExampleStreams | None:
         """The streams of (seed, round, step of the client, row) that augment a minibatch, if the task does."""
-        if not self._data.augmented:
+        if not self._data.augmented or not self.program.augments:
             return None
         each = (word_L[:width].repeat_interleave(self.batch_length) for word_L in self._augmentation_4L)
         key0, key1, steps, rounds = each
