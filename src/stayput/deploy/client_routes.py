@@ -24,11 +24,13 @@ from stayput.deploy.round_in_progress import Task
 from stayput.deploy.schemas import OLDEST_PROTOCOL, PROTOCOL, decode, encode, read_record
 from stayput.deploy.service import Service, Unavailable
 from stayput.deploy.signed_requests import WINDOW_SECONDS, Caller, RequestVerifier
-from stayput.deploy.strict_json import MAX_BYTES
 from stayput.deploy.tensor_files import TensorSpec
 from stayput.deploy.update_checks import OwnedTask, UpdateRules, UpdateSchema, check_claim
 from stayput.deploy.uploads import Uploads, checked
 from stayput.errors import AccessDenied, MalformedMessage, TransferFailed, UpdateRefused
+
+ENROL_BYTES = 4 << 10
+"""Read from strangers, before it is known who they are."""
 
 
 class ClientRoutes:
@@ -94,7 +96,7 @@ class ClientRoutes:
 
     async def enrol(self, request: Request) -> Response:
         """A client's key, for a token."""
-        body = await read_body(request, MAX_BYTES)
+        body = await read_body(request, ENROL_BYTES)
         message = decode(m.Enrol, body)
         public_bytes = bytes.fromhex(message.public_key)
         caller = self._verifier.verify_newcomer("POST", _target(request), request.headers, public_bytes)

@@ -28,6 +28,8 @@ from stayput.errors import AccessDenied, CertificateMismatch, DeploymentError, P
 M = TypeVar("M", bound=Message)
 
 CONNECT_SECONDS = 10.0
+SIGN_AGAIN = frozenset({"stale-boot", "clock-skew", "replayed-nonce"})
+"""Refusals of a signature that was right when it was made."""
 ANSWER_SECONDS = 60.0
 """An answer that is not there after this long, beyond the time that a poll is held, is not waited for."""
 
@@ -82,6 +84,9 @@ class Connection:
             timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS),
             auto_decompress=False,
         )
+        # aiohttp would send a GET or PUT again by itself where a kept connection turns out to be cut, under the same
+        # nonce: a chunk would travel in vain, and then once more. What is repeated is this client's to decide.
+        self._session._retry_connection = False  # noqa: SLF001 - there is no other way to say so
         return self
 
     async def __aexit__(
@@ -120,7 +125,7 @@ class Connection:
             if status < 400:
                 return answer
             refusal = decode(m.Problem, answer)
-            if attempt == 1 and refusal.code in {"stale-boot", "clock-skew"}:
+            if attempt == 1 and refusal.code in SIGN_AGAIN:
                 self._boot = refusal.boot
                 self._clock.learn(refusal.server_time, sent_at, time.time())
                 continue
@@ -160,7 +165,7 @@ class Connection:
 
 
 def _error_of(refusal: m.Problem, status: int) -> DeploymentError:
-    if status in {429, 502, 503, 504}:
+    if status in {429, 502, 503, 504} or refusal.code == "replayed-nonce":
         return Away(refusal.message, refusal.retry_after_s)
     if refusal.code == "protocol":
         return ProtocolMismatch(refusal.message)

@@ -15,6 +15,7 @@ from stayput.deploy.app import Authority, make_app, steady_clock
 from stayput.deploy.client_routes import ClientRoutes
 from stayput.deploy.database import StoreFailed
 from stayput.deploy.fleet_state import FleetState
+from stayput.deploy.guarded_connections import GuardedConnection
 from stayput.deploy.membership import Membership
 from stayput.deploy.observing import ObservingRoutes
 from stayput.deploy.records import Revoked
@@ -87,7 +88,7 @@ def serve(state: FleetState, plan: Mapping[str, Any], *, ready_file: Path | None
         coordinating.app,
         host=settings.host,
         port=settings.port,
-        http="httptools",
+        http=GuardedConnection,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -93,8 +93,8 @@ def checked(
 ) -> Update:
     """The update by reference, or `UpdateRefused`. Reads the file through a map: its memory is the system's to take."""
     path = blobs.fetch(f"updates/{claim.task_id}/{claim.sha256}")
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        accepted = check_update(claim, public_bytes, task, schema, rules, memoryview(content))
-        scale = accepted.scale
-        del accepted  # its views hold the map
+    with path.open("rb") as file:
+        # Never closed by hand: views into it live on in a refusal's traceback. It goes with the last of them.
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    scale = check_update(claim, public_bytes, task, schema, rules, memoryview(content)).scale
     return Update(claim.sha256, claim.num_examples, claim.num_steps, claim.train_loss, scale)
