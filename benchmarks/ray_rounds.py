@@ -31,7 +31,7 @@ from stayput.models import TwoLayerNet
 from stayput.runs.environment import machine, versions
 
 RESULTS = Path(__file__).resolve().parent / "results"
-ROUNDS, WARM = 40, 5
+ROUNDS, WARM = 30, 5
 
 
 def population(num_clients: int, examples_each: int) -> FederatedData:

@@ -28,6 +28,8 @@ def imported_ray() -> Any:  # noqa: ANN401 - a module, which is not needed befor
     """Ray, or the sentence that says how to have it."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a library does not decide that its users report home
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Ray has its workers give way to everything else (nice 15); here they are what the machine is for.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         import ray
     except ImportError as error:

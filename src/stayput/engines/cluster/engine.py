@@ -101,7 +101,6 @@ class RayEngine:
 
     def _trained(self, works: Sequence[RoundWork], *, summed: bool) -> Iterator[tuple[Parcel, Trained]]:
         ray = imported_ray()
-        self._pool.fill()
         parcels = parcels_of(
             works, self._clients, self._cost, num_workers=self.num_workers, always_blocks=self._lanes and summed
         )

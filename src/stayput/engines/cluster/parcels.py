@@ -24,6 +24,8 @@ from stayput.engines.worker_process import Layout
 Packed = tuple[Layout, npt.NDArray[np.uint8]]
 """Tensors as bytes, and where in them each lies."""
 
+SHORT_SECONDS = 0.05
+"""A parcel that takes less is not worth a message, if there are others it could be with."""
 BLOCKS_PER_WORKER = 8
 """With this many blocks for each worker, whole blocks can be placed evenly."""
 PARCELS_PER_WORKER = 16
@@ -81,12 +83,16 @@ class CostModel:
     def __init__(self) -> None:
         self._products = np.zeros((2, 2))
         self._seconds = np.zeros(2)
+        self.seconds_per_client: float | None = None
+        """As it was lately; None before anything was measured."""
 
     def learn(self, parcel: Parcel, seconds: float) -> None:
         """Take what a parcel took."""
         features = np.array([parcel.steps, parcel.examples], dtype=np.float64)
         self._products = self._FORGETTING * self._products + np.outer(features, features)
         self._seconds = self._FORGETTING * self._seconds + features * seconds
+        each, before = seconds / len(parcel.clients), self.seconds_per_client
+        self.seconds_per_client = each if before is None else 0.9 * before + 0.1 * each
 
     def seconds(self, parcel: Parcel) -> float | None:
         """What a parcel should take; None before anything was measured."""
@@ -120,7 +126,7 @@ def parcels_of(
         if always_blocks or num_blocks >= BLOCKS_PER_WORKER * num_workers:
             cuts, whole = blocks_of(len(cohort)), True
         else:
-            size, whole = max(1, num_clients // (PARCELS_PER_WORKER * num_workers)), False
+            size, whole = _few(num_clients, num_workers, cost), False
             cuts = [
                 range(first, min(first + size, block.stop))
                 for block in blocks_of(len(cohort))
@@ -130,6 +136,15 @@ def parcels_of(
             mine = tuple(cohort[position] for position in cut)
             parcels.append(Parcel(member, mine, whole, *_amount(work.plan, mine, clients)))
     return sorted(parcels, key=cost.rank, reverse=True)
+
+
+def _few(num_clients: int, num_workers: int, cost: CostModel) -> int:
+    """How many clients a parcel has where it is no block: more where clients are so short that messages would count."""
+    few = max(1, num_clients // (PARCELS_PER_WORKER * num_workers))
+    at_most = max(1, -(-num_clients // (2 * num_workers)))  # two parcels for each worker even things out
+    if cost.seconds_per_client is None or cost.seconds_per_client >= SHORT_SECONDS:
+        return few
+    return min(at_most, max(few, int(SHORT_SECONDS / max(cost.seconds_per_client, 1e-6))))
 
 
 def _amount(plan: LocalPlan, mine: Sequence[int], clients: FederatedData) -> tuple[int, int]:

@@ -67,3 +67,16 @@ def test_costs_follow_a_machine_that_becomes_slower():
     for seconds in [1.0] * 20 + [2.0] * 300:
         cost.learn(parcel, seconds)
     assert cost.seconds(parcel) == pytest.approx(2.0, rel=0.01)
+
+
+def test_clients_that_are_short_share_parcels_but_leave_two_for_each_worker():
+    cost = CostModel()
+    cost.learn(Parcel(0, (0,), whole_block=False, steps=10, examples=50), 0.02)
+    together = parcels_of([work(range(30))], CLIENTS, cost, num_workers=2)
+    assert {len(parcel.clients) for parcel in together} == {2}
+    cost = CostModel()
+    cost.learn(Parcel(0, (0,), whole_block=False, steps=10, examples=50), 0.0001)
+    together = parcels_of([work(range(30))], CLIENTS, cost, num_workers=2)
+    assert sorted(len(parcel.clients) for parcel in together) == [6, 8, 8, 8]
+    cost.learn(Parcel(0, (0,), whole_block=False, steps=10, examples=50), 5.0)
+    assert {len(parcel.clients) for parcel in parcels_of([work(range(30))], CLIENTS, cost, num_workers=2)} == {1}
