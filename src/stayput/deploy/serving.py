@@ -11,6 +11,7 @@ from typing import Any
 
 import uvicorn
 
+from stayput.board.coordinator_page import coordinator_page_routes
 from stayput.deploy.app import Authority, make_app, steady_clock
 from stayput.deploy.client_routes import ClientRoutes
 from stayput.deploy.database import StoreFailed
@@ -54,7 +55,9 @@ class Coordinating:
         self.clients = ClientRoutes(self.service, membership, self.authority)
         self.observing = ObservingRoutes(self.service, membership, self.authority, self.clients.uploads)
         self.service.on_change = self.observing.metrics.count
-        self.app = make_app(self.authority, [*self.clients.routes(), *self.observing.routes()])
+        self.app = make_app(
+            self.authority, [*self.clients.routes(), *self.observing.routes(), *coordinator_page_routes()]
+        )
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
