@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import ssl
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 
 import pytest
 from toy_fleet import finished, simulated, start_clients, toy_fleet
@@ -49,6 +53,27 @@ def test_a_clients_token_reads_no_status_and_another_certificate_is_refused(flee
     other = fleet.status_token.rpartition(".")[0] + "." + "0" * 64
     with pytest.raises(CertificateMismatch):
         read_status(fleet.url, other)
+
+
+@pytest.mark.parametrize(("protocol", "side"), [("0", "the other side"), ("2", "this side")])
+def test_another_protocol_is_told_so_at_once(fleet, protocol, side):
+    """P10: an older and a newer client hear which side to upgrade, within a second."""
+    headers = {
+        "Stayput-Protocol": protocol, "Stayput-Key": "0" * 32, "Stayput-Time": "0", "Stayput-Nonce": "0" * 32,
+        "Stayput-Boot": "", "Stayput-Body-SHA256": "0" * 64, "Stayput-Signature": "0" * 128,
+    }  # fmt: skip
+    unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+    request = urllib.request.Request(f"{fleet.url}/v1/poll", data=b"{}", headers=headers)  # noqa: S310 - our own
+    began = time.monotonic()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=5, context=unverified)  # noqa: S310 - our own
+    assert time.monotonic() - began <= 1.0
+    with refused.value as answer:
+        problem = json.loads(answer.read())
+        assert answer.code == 426
+    assert problem["code"] == "protocol"
+    assert f"upgrade stayput on {side}" in problem["message"]
 
 
 def test_the_command_line_shows_and_revokes(fleet):
