@@ -15,7 +15,6 @@ their host are answered, so that no page from elsewhere can read along by a name
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -27,10 +26,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from stayput.board.answers import Answer, json_text, number_in
 from stayput.board.index import RunsIndex
 from stayput.errors import StayputError
 from stayput.runs.run_folder import RunFolder
@@ -148,24 +148,24 @@ def board_app(
 
     async def runs(_request: Request) -> Response:
         await watch.look()
-        return JSONResponse(_news(watch, 0))
+        return Answer(_news(watch, 0))
 
     async def run(request: Request) -> Response:
         found = await run_in_threadpool(_run_facts, index, request.query_params.get("run", ""))
-        return _missing() if found is None else JSONResponse(found)
+        return _missing() if found is None else Answer(found)
 
     async def series(request: Request) -> Response:
         asked = request.query_params.getlist("run")[:_MOST_AT_ONCE]
-        after = [int(text) if text.isdecimal() else None for text in request.query_params.getlist("after")]
+        after = [number_in(text) for text in request.query_params.getlist("after")]
         after += [None] * (len(asked) - len(after))
         found = await run_in_threadpool(
             lambda: {name: index.series(name, last) for name, last in zip(asked, after, strict=False)}
         )
-        return JSONResponse({name: entry for name, entry in found.items() if entry is not None})
+        return Answer({name: entry for name, entry in found.items() if entry is not None})
 
     async def events(request: Request) -> Response:
         boot, _, number = request.headers.get("last-event-id", "").partition(":")
-        since = int(number) if boot == watch.boot and number.isdecimal() else 0
+        since = (number_in(number) or 0) if boot == watch.boot else 0
         return StreamingResponse(_events(watch, since), media_type="text/event-stream")
 
     routes = [
@@ -197,13 +197,13 @@ async def asset(request: Request) -> Response:
 
 
 def _missing() -> Response:
-    return JSONResponse({"error": "not here"}, status_code=404)
+    return Answer({"error": "not here"}, status_code=404)
 
 
 def event(name: str, data: Mapping[str, Any], *, number: str = "") -> bytes:
     """A server-sent event; its data is one line of JSON."""
     identity = f"id: {number}\n" if number else ""
-    return f"{identity}event: {name}\ndata: {json.dumps(data, allow_nan=False)}\n\n".encode()
+    return f"{identity}event: {name}\ndata: {json_text(data)}\n\n".encode()
 
 
 def _news(watch: Watch, since: int) -> dict[str, Any]:

@@ -25,6 +25,10 @@ from stayput.runs.spec import RunSpec
 _LATELY = 30.0
 """Seconds without a sign of life after which a run without a lock is not taken to be running."""
 _NONE = (0, 0, 0)
+_NOT_A_RUNS = (
+    StayputError, OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
+"""What comes of files that are not what a run's are; one of them must not end the page for all the others."""
 
 Stamp = tuple[int, int, int]
 """A file's inode, size and time: another stamp, another content."""
@@ -74,7 +78,12 @@ class RunRow:
             if self._changed(file):
                 self._try(file, read)
         self._reason = next(iter(self._wrong.values()), "")
-        before, self.data = self.data, self._row(now, locked)
+        try:
+            row = self._row(now, locked)
+        except _NOT_A_RUNS as error:
+            self._reason = f"{self.path}: not a run's ({error})"
+            row = self._head("broken")
+        before, self.data = self.data, row
         return before != self.data
 
     def _try(self, file: str, read: Callable[[], None]) -> None:
@@ -84,7 +93,7 @@ class RunRow:
             read()
         except StayputError as error:
             self._wrong[file], self._newer = str(error), isinstance(error, SpecTooNew)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except _NOT_A_RUNS as error:
             self._wrong[file], self._newer = f"{self.path / file}: not a run's ({error})", False
 
     def _read_spec(self) -> None:
@@ -144,16 +153,7 @@ class RunRow:
         return self._stamps[file] != before
 
     def _row(self, now: float, locked: frozenset[int] | None) -> dict[str, Any]:
-        state = self._state(now, locked)
-        updated = self._stamps.get("history.jsonl", _NONE)[2] / 1e9 or None
-        row: dict[str, Any] = {
-            "id": self.name,
-            "name": self.path.name,
-            "sweep": self.name.rpartition("/")[0],
-            "state": state,
-            "reason": self._reason,
-            "updated": updated,
-        }
+        row = self._head(self._state(now, locked))
         spec = self._spec
         if spec is None or (self._reason and self._last is None):
             return row
@@ -173,6 +173,17 @@ class RunRow:
             "settings": dict(flat_settings(spec)),
             "spark": [[x for x, _ in self._spark], [_short(value) for _, value in self._spark]],
             "pace": self._pace(),
+        }
+
+    def _head(self, state: str) -> dict[str, Any]:
+        """What is known of whatever is there."""
+        return {
+            "id": self.name,
+            "name": self.path.name,
+            "sweep": self.name.rpartition("/")[0],
+            "state": state,
+            "reason": self._reason,
+            "updated": self._stamps.get("history.jsonl", _NONE)[2] / 1e9 or None,
         }
 
     def _latest(self, metric: str) -> float | None:
@@ -217,7 +228,7 @@ class RunRow:
         for name in ("spec", "environment", "result"):
             try:
                 facts[name] = json.loads((self.path / f"{name}.json").read_text(encoding="utf-8"))
-            except (OSError, ValueError):
+            except (OSError, ValueError, RecursionError):
                 facts[name] = None
         return facts
 

@@ -13,8 +13,11 @@ import typer
 
 from stayput.cli import flags
 from stayput.cli.wording import answer, say
+from stayput.errors import InvalidSetting
+from stayput.report.wording import plural
 
 SECONDS_BETWEEN_LINES = 10.0
+MOST_GIGABYTES = 1e6
 
 OnStep = Callable[[str, int, int | None], None]
 """Told what is being done, how many bytes of it are done, and of how many (None where nobody knows)."""
@@ -59,6 +62,8 @@ def build_data(
     """
     from stayput.data.building import build_population
 
+    if not 0 < memory < MOST_GIGABYTES:
+        raise InvalidSetting(f"memory={memory:g}: must be a number of GB, such as 1 or 0.5")
     with _shown(quiet=bool(quiet)) as on_step:
         population = build_population(
             table,
@@ -72,7 +77,8 @@ def build_data(
         )
     clients = population.clients
     tested = "" if population.test is None else f", {len(population.test):,} examples to test on"
-    answer(f"{clients.num_clients:,} clients with {clients.num_examples:,} examples{tested} in {folder}")
+    held = f"{plural(clients.num_clients, 'client')} with {plural(clients.num_examples, 'example')}"
+    answer(f"{held}{tested} in {folder}")
 
 
 def _columns(given: str) -> str | list[str]:

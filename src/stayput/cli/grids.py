@@ -14,6 +14,9 @@ from stayput.errors import InvalidSetting
 
 FORMS = "values with commas between them (0.05,0.1,0.2), or first:last:count for a multiplicative grid (0.01:1.0:13)"
 
+MOST_VALUES = 100_000
+"""Of one setting: more is a slip of the pen, and would fill the memory."""
+
 
 def numbers(name: str, text: str) -> list[float]:
     """Numbers of a grid, or of a list."""
@@ -24,8 +27,10 @@ def numbers(name: str, text: str) -> list[float]:
         low, high, steps = float(first), float(last), int(count)
     except ValueError as error:
         raise _unreadable(name, text) from error
-    if not (0 < low < high and steps >= 2):
-        raise InvalidSetting(f"{name}={text!r}: must go from a positive number to a larger one in 2 or more values")
+    if not (0 < low < high < float("inf") and 2 <= steps <= MOST_VALUES):
+        raise InvalidSetting(
+            f"{name}={text!r}: must go from a positive number to a larger one in 2 to {MOST_VALUES} values"
+        )
     return [float(f"{low * (high / low) ** (step / (steps - 1)):.6g}") for step in range(steps)]
 
 
@@ -39,6 +44,8 @@ def whole_numbers(name: str, text: str) -> list[int]:
         raise _unreadable(name, text) from error
     if count < 2 or (last - first) % (count - 1) != 0 or last <= first:
         raise InvalidSetting(f"{name}={text!r}: must cut first to last into count whole numbers at even distances")
+    if count > MOST_VALUES:
+        raise InvalidSetting(f"{name}={text!r}: must be at most {MOST_VALUES} values")
     return list(range(first, last + 1, (last - first) // (count - 1)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,6 +98,8 @@ def reproduce(
     )
     seed_numbers = whole_numbers("seeds", seeds)
     if what[0] == LIST:
+        if quick:
+            raise InvalidSetting("quick: changes nothing of a list (leave out --quick)")
         _list(what[1:] or ["all"], measurer, seed_numbers, as_json=json)
         return
     _measure_and_tell(what, measurer, seed_numbers, progress, quick=quick, as_json=json)
@@ -129,6 +132,7 @@ def _measure_and_tell(
     from stayput.paper.planning import planned
 
     names = named(what)
+    _require_room(measurer.results.folder)
     works = planned(names, quick=quick)
     absent: list[str] = []
     done = 0
@@ -159,6 +163,18 @@ def _measure_and_tell(
             f"the budget is spent after {done} of {plural(len(works), 'cell')}; what was measured is in "
             f"{measurer.results.folder} (the same command goes on)"
         )
+
+
+def _require_room(folder: Path) -> None:
+    """Refuse a folder that nothing can be written into before anything is computed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InvalidSetting(
+            f"results={str(folder)!r}: cannot be written ({error.strerror or error}; choose another --results)"
+        ) from error
 
 
 def _measure(work: Work, measurer: Measurer, seed: int, *, quick: bool) -> None:
@@ -240,5 +256,9 @@ def _list(names: list[str], measurer: Measurer, seeds: list[int], *, as_json: bo
 def _write_page(results: Any, output: Path) -> None:  # noqa: ANN401 - Results, imported late
     from stayput.paper.page import write_page
 
-    for path in write_page(results, output):
+    try:
+        written = write_page(results, output)
+    except OSError as error:
+        raise InvalidSetting(f"output={str(output)!r}: cannot be written ({error.strerror or error})") from error
+    for path in written:
         say(f"wrote {path}")

@@ -120,6 +120,11 @@ def _holders(reading: _Reading, progress: Progress) -> _Holders:
     pending, done, in_order, last = 0, 0, True, None
     for batch in reading.table.batches([reading.client], reading.batch_bytes):
         ids = _ids(batch.column(reading.client), reading.client)
+        if last is not None and ids.type != last.type:
+            raise InvalidSetting(
+                f"column {reading.client!r}: {ids.type} follows {last.type}: must name clients by whole numbers "
+                f"throughout, or by text throughout"
+            )
         in_order = in_order and _rises(pc, ids, last)
         last = ids[-1]
         counts = pc.value_counts(ids)
@@ -216,7 +221,7 @@ def _by_buckets(
         progress("dealing rows out to buckets", done, total)
     done = 0
     for bucket in buckets:
-        for inputs, targets in bucket.in_order(memory_bytes // 8 // row_bytes):
+        for inputs, targets in bucket.in_order(max(1, memory_bytes // 8 // row_bytes)):
             append(inputs, targets)
             done += len(inputs) * row_bytes
             progress("writing columns", done, total)

@@ -18,8 +18,10 @@ import numpy as np
 from stayput.core.round import begin_round
 from stayput.core.tensors import WEIGHTS, Groups
 from stayput.data.federated_data import Examples
+from stayput.errors import CorruptData
 from stayput.experiments.preparing import prepared
 from stayput.paper.cells import IID_100, Cell, canonical, fed_avg
+from stayput.paper.results import text_of
 from stayput.paper.workshop import Workshop
 from stayput.runs.durable_files import write_whole
 
@@ -58,8 +60,13 @@ def read(folder: Path, seed: int, *, quick: bool) -> Interpolation | None:
     path = path_in(folder, seed, quick=quick)
     if not path.is_file():
         return None
-    found = json.loads(path.read_text(encoding="utf-8"))
-    return Interpolation(found["thetas"], found["different"], found["shared"], found["provenance"])
+    try:
+        found = json.loads(text_of(path))
+        points = zip(found["thetas"], found["different"], found["shared"], strict=True)
+        thetas, different, shared = zip(*((float(t), float(d), float(s)) for t, d, s in points), strict=True)
+        return Interpolation(thetas, different, shared, found["provenance"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptData(f"{path}: is not a measured figure 1 ({error!r}); remove it or copy it anew") from error
 
 
 def measure(workshop: Workshop, folder: Path, seed: int, *, quick: bool) -> Interpolation:

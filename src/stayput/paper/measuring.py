@@ -17,6 +17,7 @@ import torch
 from stayput.core.history import History, RoundReport
 from stayput.core.tensors import fingerprint, to_device
 from stayput.engines import TrainingEngine
+from stayput.errors import CorruptData
 from stayput.experiments.preparing import Parts
 from stayput.experiments.run_in_progress import Progress, RunInProgress, train_together
 from stayput.paper.cells import Cell, file_stem
@@ -102,11 +103,21 @@ class Measurer:
 
     def _block(self, cell: Cell, seed: int, exponents: Sequence[int]) -> None:
         parts, engine = self.workshop.ready(cell)
+        self._refuse_other_clients(cell, parts)
         block = _Block(self, cell, seed, exponents, parts, engine)
         try:
             block.train()
         finally:
             block.write()
+
+    def _refuse_other_clients(self, cell: Cell, parts: Parts) -> None:
+        """What is measured on other clients than the files there would never be put beside them."""
+        mine = facts_of(parts.clients)["partition_fingerprint"]
+        if any(result.data["partition_fingerprint"] != mine for result in self.results.of(cell)):
+            raise CorruptData(
+                f"{self.results.folder}: its files of this cell were measured on other clients than this machine has: "
+                f"must be the same data and partition (compare `stayput data list`, or use another --results)"
+            )
 
     def state_path(self, stem: str) -> Path:
         """Where a block's models are while it has not ended."""

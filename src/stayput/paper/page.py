@@ -43,6 +43,7 @@ def write_page(results: Results, output: Path) -> list[Path]:
     for name, figure in FIGURES.items():
         path = draw(figure, results, images / f"{name}.png")
         written += [] if path is None else [path]
+    output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(page(results), encoding="utf-8")
     return [*written, output]
 

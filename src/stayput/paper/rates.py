@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stayput.core.rules import require_count
+from stayput.errors import InvalidSetting
 
 STEPS_IN_A_DECADE = 6
 WIDENING = 2
@@ -26,6 +27,11 @@ def rate_of(exponent: int) -> float:
 def grid_around(centre: int, count: int) -> tuple[int, ...]:
     """`count` neighbouring exponents with `centre` in the middle (of an even number, left of it)."""
     require_count("grid", count, "learning rates of a cell")
+    if count > HIGHEST - LOWEST + 1:
+        raise InvalidSetting(
+            f"grid={count}: must be at most {HIGHEST - LOWEST + 1} learning rates, from {rate_of(LOWEST):g} to "
+            f"{rate_of(HIGHEST):g} (the paper's is 11 to 13)"
+        )
     first = centre - (count - 1) // 2
     return tuple(range(first, first + count))
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from stayput.core.history import Curve
-from stayput.errors import CorruptData
+from stayput.errors import CorruptData, InvalidSetting
 from stayput.paper.cells import Cell, canonical
 from stayput.paper.dropping import BEHIND, DIVERGED, HOPELESS, UNFINISHED, best_exponent
 from stayput.paper.rates import rate_of
@@ -24,6 +24,10 @@ from stayput.runs.durable_files import write_whole
 
 FORMAT = 1
 DIGITS = 5
+_BEGINNING = '{\n"format"'
+"""How a file of a cell begins, also one that was cut off before its curves."""
+_PROVENANCE = ("machine", "versions", "commit", "source_sha256", "device", "precision", "seconds", "example_passes")
+"""What the page and the estimates of time read."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +92,23 @@ class CellResult:
                 raise CorruptData(
                     f"{source}: format={found['format']!r}: this stayput reads {FORMAT} (upgrade stayput)"
                 )
+            found["asked"]["seed"], found["data"]["partition_fingerprint"]
+            for name in _PROVENANCE:
+                found["provenance"][name]
             better = found["cell"]["measured_on"] == "test"
             every = found["cell"]["evaluate_every"]
             curves = [_curve(entry, every, higher_is_better=better) for entry in found["curves"]]
             return cls(found["cell"], found["asked"], curves, found["provenance"], found["data"])
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptData(f"{source}: is not a measured cell ({error!r}); remove it or copy it anew") from error
+
+
+def text_of(path: Path) -> str:
+    """A result's file as text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorruptData(f"{path}: cannot be read ({error}); remove it or copy it anew") from error
 
 
 def _rounded(value: float) -> float | None:
@@ -113,9 +128,11 @@ class Results:
         self.folder = folder
         self._files: dict[str, CellResult] = {}
         self._by_cell: dict[str, dict[str, CellResult]] = {}
+        if folder.exists() and not folder.is_dir():
+            raise InvalidSetting(f"results={str(folder)!r}: must be a folder of measured cells, or a new one")
         for path in sorted(folder.glob("*.json")):
-            text = path.read_text(encoding="utf-8")
-            if '"curves"' in text:
+            text = text_of(path)
+            if '"curves"' in text or not text.strip() or text.startswith(_BEGINNING):
                 self._keep(path.stem, CellResult.from_json(text, source=str(path)))
 
     def add(self, stem: str, result: CellResult) -> Path:
@@ -205,9 +222,10 @@ def outcome(cell: Cell, curves: Mapping[int, MeasuredCurve], target: float | Non
     best = best_exponent(plain, target)
     rounds = None if target is None else plain[best].rounds_to(target)
     finite = plain[best].best_so_far()
+    best_value = float(finite[-1]) if len(finite) and np.isfinite(finite[-1]) else None
     tried = tuple(sorted(curves))
     state = "measured"
     if rounds is None:
         open_ends = any(not is_settled(curve, cell) for curve in curves.values())
         state = "unfinished" if open_ends else "not reached"
-    return Outcome(state, rounds, best, tried, float(finite[-1]) if len(finite) else None, tried[0] < best < tried[-1])
+    return Outcome(state, rounds, best, tried, best_value, tried[0] < best < tried[-1])

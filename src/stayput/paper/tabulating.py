@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from statistics import median
 from typing import Any
 
@@ -58,7 +59,7 @@ def _of_cell(entry: Entry, position: int, results: Results) -> Found:
         state = UNFINISHED if any(each.state == UNFINISHED for each in outcomes) else NOT_REACHED
         rate = None if one.exponent is None else rate_of(one.exponent)
         return Found(state, None, by_seed, rate, decay, len(one.exponents), one.inside, one.best_value)
-    rounds = median(rounds for rounds in by_seed if rounds is not None)
+    rounds = median(inf if rounds is None else rounds for rounds in by_seed)  # that did not reach it is no fast one
     middle = min(reached, key=lambda one: abs((one.rounds or 0.0) * entry.paper_rounds_a_round - rounds))
     return Found(
         MEASURED, rounds, by_seed, rate_of(middle.exponent or 0), decay, len(middle.exponents), middle.inside,

@@ -107,7 +107,7 @@ class RunFolder:
         path = self.path / name
         try:
             return json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise RunFolderError(f"{path}: cannot be read as JSON ({error})") from error
 
 
@@ -121,9 +121,24 @@ def report_line(report: RoundReport) -> str:
 def report_of(line: str | bytes, path: Path, number: int) -> RoundReport:
     """A line of history.jsonl as a round's report; `path` and the line's number are named in errors."""
     try:
-        return RoundReport(**json.loads(line))
-    except (ValueError, TypeError) as error:
+        report = RoundReport(**json.loads(line))
+        _require_numbers(report)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise RunFolderError(f"{path}, line {number}: not a round's report ({error})") from error
+    return report
+
+
+def _require_numbers(report: RoundReport) -> None:
+    """What a report counts and measures must be numbers: whoever draws it does not ask again."""
+    counts: list[Any] = [report.round_number, report.cohort_size, report.num_examples, report.num_steps]
+    for count in counts:
+        if not isinstance(count, int) or not 0 <= count < 2**63:
+            raise TypeError(f"{count!r} is no count")
+    measured: list[Any] = [report.learning_rate, report.seconds, report.evaluation_seconds]
+    measured += [*report.evaluation.values(), *([] if report.train_loss is None else [report.train_loss])]
+    for number in measured:
+        if not isinstance(number, int | float):
+            raise TypeError(f"{number!r} is no number")
 
 
 def is_run(path: Path) -> bool:

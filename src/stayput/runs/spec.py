@@ -107,6 +107,8 @@ class RunSpec:
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, source: str) -> RunSpec:
         """The inverse of `to_json`; `source` is named in errors."""
+        if not isinstance(data, Mapping):
+            raise InvalidSetting(f"{source}: must be a JSON object (is it a run's spec?)")
         version = data.get("spec_version")
         if not isinstance(version, int):
             raise InvalidSetting(f"{source}: spec_version={version!r}: must be a whole number (is it a run's spec?)")
@@ -119,6 +121,11 @@ class RunSpec:
         for name in data:
             if name not in fields:
                 raise UnknownName(f"{source}: setting", name, fields)
+        for name in ("partition", "algorithm"):
+            if name in data and not (isinstance(data[name], Mapping) and isinstance(data[name].get("name"), str)):
+                raise InvalidSetting(f"{source}: {name}={data[name]!r}: must be an object with a name")
+        if not isinstance(data.get("metrics", {}), Mapping):
+            raise InvalidSetting(f"{source}: metrics={data['metrics']!r}: must say of each metric if more is better")
         try:
             return cls(**data)
         except TypeError as error:

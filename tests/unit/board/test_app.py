@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import re
 import threading
 import time
@@ -217,3 +218,56 @@ def test_a_hostile_name_stays_data(runs):
 def test_a_port_in_use_is_a_sentence():
     with bound(0) as listener, pytest.raises(InvalidSetting, match=r"--port 0 takes a free one"):
         bound(listener.getsockname()[1])
+
+
+SPEC = {
+    "task": "toy", "partition": {"name": "iid"}, "algorithm": {"name": "fed_avg"}, "rounds": 9, "spec_version": 1,
+}  # fmt: skip
+ODD_FILES = {
+    "an infinite target": {"spec.json": json.dumps({**SPEC, "target": float("inf"), "metrics": {"f": True}})},
+    "an infinite rate": {"spec.json": json.dumps({**SPEC, "algorithm": {"name": "a", "learning_rate": 1e999}})},
+    "an algorithm that is a word": {"spec.json": json.dumps({**SPEC, "algorithm": "fed_avg"})},
+    "metrics that are a list": {"spec.json": json.dumps({**SPEC, "metrics": ["accuracy"]})},
+    "a schedule of no rounds": {
+        "spec.json": json.dumps({**SPEC, "algorithm": {"name": "a", "local_epochs": {"x": 1}}})
+    },
+    "JSON too deep": {"spec.json": "[" * 100_000},
+    "an outcome that is no number": {"result.json": '{"diverged": NaN, "best": "x"}'},
+    "an evaluation that is a list": {"history.jsonl": '{"round_number": 1, "evaluation": [1]}\n'},
+    "a value that is a word": {"history.jsonl": '{"round_number": 1, "evaluation": {"accuracy": "x"}}\n'},
+    "a round that is a word": {"history.jsonl": '{"round_number": "x", "evaluation": {}}\n'},
+    "a round beyond all counting": {"history.jsonl": '{"round_number": 1%s, "evaluation": {}}\n' % ("0" * 30)},
+    "seconds that are no number": {"history.jsonl": '{"round_number": 1, "seconds": NaN}\n'},
+    "an environment with no number": {"environment.json": '{"a": NaN}'},
+}
+
+
+@pytest.mark.parametrize("files", ODD_FILES.values(), ids=ODD_FILES)
+def test_one_odd_run_does_not_take_the_page_away_from_the_others(runs, files):
+    runs.write("sound")
+    odd = runs.folder / "odd"
+    odd.mkdir()
+    for name, content in ({"spec.json": json.dumps(SPEC)} | files).items():
+        (odd / name).write_text(content)
+    with served(runs.folder) as url:
+        found = {row["id"]: row for row in json.loads(get(url + "/api/runs"), parse_constant=pytest.fail)["rows"]}
+        assert found["sound"]["best"] is not None or found["sound"]["value"] == 0.5
+        for name in ("odd", "sound"):
+            json.loads(get(f"{url}/api/run?run={name}"), parse_constant=pytest.fail)
+            json.loads(get(f"{url}/api/series?run={name}"), parse_constant=pytest.fail)
+        with Events(url) as events:
+            assert {row["id"] for row in events.next("runs")[1]["rows"]} == {"odd", "sound"}
+
+
+def test_a_name_that_is_no_text_does_not_either(runs):
+    runs.write("sound")
+    runs.write("odd").rename(runs.folder / os.fsdecode(b"odd-\xff"))
+    with served(runs.folder) as url:
+        assert len(get_json(url + "/api/runs")["rows"]) == 2
+
+
+def test_a_number_of_thousands_of_digits_is_none(runs):
+    runs.write("a")
+    with served(runs.folder) as url:
+        get(url + "/api/runs")
+        assert get_json(f"{url}/api/series?run=a&after={'9' * 5000}")["a"]["whole"]

@@ -55,6 +55,12 @@ def test_a_run_under_a_virtual_clock_says_how_long_it_took_and_resumes(command, 
     assert (refused.code, "over_selection=0.5: must be at least 1" in refused.err) == (2, True)
 
 
+@pytest.mark.parametrize("memory", ["nan", "inf", "1e300", "-1", "0"])
+def test_memory_is_a_number_of_gigabytes(command, tables, memory):
+    refused = command(*BUILD, "--memory", memory)
+    assert (refused.code, "memory=" in refused.err) == (2, True)
+
+
 def test_a_run_without_examples_to_test_on_has_losses_of_training(command, tables):
     assert command(*BUILD, "--quiet").err == ""
     trained = command(*RUN, "--folder", "untested")

@@ -30,6 +30,31 @@ def test_unknown_exhibits_are_named_with_the_known_ones(command):
 
 def test_a_grid_has_rates(command):
     assert command("reproduce", "table4", "--grid", "0").code == 2
+    refused = command("reproduce", "list", "table4", "--grid", "44")
+    assert (refused.code, "grid=44: must be at most 43 learning rates, from 0.0001 to 1000" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("arguments", [["list", "--quick"], ["table4", "--seeds", "0:1000000000000:1000000000001"]])
+def test_what_cannot_be_meant_is_refused(command, arguments):
+    assert command("reproduce", *arguments).code == 2
+
+
+@pytest.mark.parametrize("what", ["figure1", "page"])
+def test_a_damaged_figure_is_one_sentence(command, tmp_path, what):
+    (tmp_path / "results").mkdir()
+    for damaged in ('{"thetas": [', '{"thetas": [], "different": [], "shared": [], "provenance": {}}', "[]"):
+        (tmp_path / "results" / "figure1-s0.json").write_text(damaged)
+        ended = command("reproduce", what, "--results", str(tmp_path / "results"))
+        assert (ended.code, "remove it or copy it anew" in ended.err) == (3, True)
+
+
+@pytest.mark.parametrize("arguments", [["figure1", "--results", "file"], ["figure1", "--results", "file/inner"],
+                                       ["page", "--output", "file/paper.md"]])  # fmt: skip
+def test_a_place_that_cannot_be_written_is_one_sentence(command, tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    ended = command("reproduce", *arguments)
+    assert (ended.code, "file" in ended.err) == (2, True)
 
 
 def test_without_data_cells_are_left_out_and_that_is_an_error(command, monkeypatch):

@@ -153,3 +153,12 @@ def test_a_killed_build_leaves_nothing_that_is_trusted(tmp_path):
         open_population(tmp_path / "clients")
     population = build_population(tmp_path / "rows.parquet", tmp_path / "clients", **COLUMNS)
     assert population.clients.num_examples == sum(SIZES)
+
+
+def test_clients_are_named_by_numbers_or_by_text_and_not_by_both(tmp_path):
+    (tmp_path / "parts").mkdir()
+    pq.write_table(table([2, 1], names="numbers"), tmp_path / "parts" / "a.parquet")
+    pq.write_table(table([1, 2], names="text"), tmp_path / "parts" / "b.parquet")
+    with pytest.raises(InvalidSetting, match="'who': large_string follows int64"):
+        build_population(tmp_path / "parts", tmp_path / "clients", **COLUMNS)
+    assert not (tmp_path / "clients").exists()

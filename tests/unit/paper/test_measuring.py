@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from toy_workshop import InterruptedHereError, ToyWorkshop
 
+from stayput.errors import CorruptData
 from stayput.paper.cells import Cell, fed_avg
 from stayput.paper.dropping import BEHIND, TARGET
 from stayput.paper.measuring import BudgetSpentError, Measurer
@@ -132,3 +133,14 @@ def test_a_file_is_small_text_with_curves_to_five_digits(tmp_path):
     found = json.loads(path.read_text())
     assert all(value == round(value, 5) for curve in found["curves"] for value in curve["values"])
     assert path.stat().st_size < 20_000
+
+
+def test_a_cell_is_not_trained_on_other_clients_than_its_files_were(tmp_path):
+    measurer(tmp_path).measure(CELL, 0)
+    before = {path: path.read_text() for path in tmp_path.glob("*.json")}
+    for path, text in before.items():
+        mark = json.loads(text)["data"]["partition_fingerprint"]
+        path.write_text(text.replace(mark, "0" * len(mark)))
+    with pytest.raises(CorruptData, match="were measured on other clients"):
+        measurer(tmp_path).measure(CELL, 1)
+    assert set(tmp_path.glob("*.json")) == set(before)

@@ -10,7 +10,7 @@ import pytest
 from stayput.core.history import Curve
 from stayput.errors import CorruptData
 from stayput.paper.cells import IID_100, Cell, fed_avg
-from stayput.paper.results import Results, is_settled, outcome
+from stayput.paper.results import MeasuredCurve, Results, is_settled, outcome
 
 CELL = Cell("mnist-2nn-paper", IID_100, fed_avg(0.1, 1, 10), rounds=100, target=0.97)
 
@@ -82,3 +82,34 @@ def test_a_file_that_is_no_cell_is_named(tmp_path):
     (tmp_path / "broken.json").write_text('{"curves": [')
     with pytest.raises(CorruptData, match=r"broken\.json"):
         Results(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: text.index('"curves"') - 20],
+        lambda text: text[: len(text) // 2],
+        lambda text: "",
+        lambda text: text.replace('"machine"', '"engine"'),
+        lambda text: text.replace('"partition_fingerprint"', '"fingerprint"'),
+        lambda text: text.replace('"format": 1', '"format": 2'),
+    ],
+    ids=["cut before its curves", "cut in half", "empty", "no machine", "no fingerprint", "of a newer stayput"],
+)
+def test_a_file_that_is_not_whole_is_named_rather_than_left_out(tmp_path, keep, damage):
+    keep(Results(tmp_path), CELL, {-4: rising(40)})
+    (path,) = tmp_path.glob("*.json")
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(CorruptData, match=path.name):
+        Results(tmp_path)
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path):
+    (tmp_path / "cell.json").write_bytes(b'\xff"curves"')
+    with pytest.raises(CorruptData, match=r"cell\.json: cannot be read"):
+        Results(tmp_path)
+
+
+def test_a_rate_that_was_never_a_number_has_no_best_value():
+    curve = MeasuredCurve(-4, Curve(np.arange(2), np.array([np.nan, np.nan])), "diverged")
+    assert outcome(CELL, {-4: curve}).best_value is None

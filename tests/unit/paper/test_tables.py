@@ -140,3 +140,13 @@ def test_several_seeds_give_their_median(tmp_path, keep, crossing):
     place = places(TABLES["table4"], results)[8]
     assert place.found.rounds == pytest.approx(90, abs=0.1)
     assert len(place.found.by_seed) == 3
+
+
+def test_a_seed_that_does_not_reach_the_target_is_slower_than_those_that_do(tmp_path, keep, crossing):
+    results = Results(tmp_path)
+    entry = TABLES["table4"].sections[0].rows[4].entries[0]
+    for seed, rounds in enumerate((80, 90, None)):
+        keep(results, entry.cells[0], {-4: crossing([0.97], [rounds], 1, 3000)}, seed=seed)
+    found = places(TABLES["table4"], results)[8].found
+    assert found.by_seed[2] is None
+    assert found.rounds == pytest.approx(90, abs=0.1)  # and not 85, the median of the two
