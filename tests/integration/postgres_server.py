@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from pathlib import Path
 
 DEBIAN = "/usr/lib/postgresql"
@@ -31,16 +32,25 @@ def programs():
 
 
 @contextlib.contextmanager
-def postgres(folder):
-    """The URL of a database of its own, for as long as the server runs."""
+def postgres():
+    """The URL of a database of its own, for as long as the server runs.
+
+    Its folder is not pytest's: every run of pytest takes that from all other users again, and the server is one.
+    """
     binaries = programs()
-    folder.mkdir(parents=True)
+    folder = Path(tempfile.mkdtemp(prefix="stayput-postgres-"))
+    try:
+        with _running(binaries, folder) as url:
+            yield url
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _running(binaries, folder):
     as_user = []
     if os.geteuid() == 0:  # it refuses to run as root
         shutil.chown(folder, "postgres")
-        for parent in folder.parents:
-            if parent.owner() == "root" and parent != Path("/"):
-                parent.chmod(parent.stat().st_mode | 0o011)
         as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

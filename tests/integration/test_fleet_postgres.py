@@ -13,9 +13,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def database(tmp_path):
+def database():
     try:
-        with postgres(tmp_path / "postgres") as url:
+        with postgres() as url:
             yield url
     except NoPostgres as why:
         pytest.fail(str(why))
