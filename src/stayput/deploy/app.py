@@ -42,7 +42,7 @@ RETRY_SECONDS = 1.0
 
 FULL = "so many uploads are under way that this one has to wait"
 
-_STATUS_OF_CODE = {"too-many-requests": 429, "wrong-role": 403, "revoked-key": 403, "used-token": 403}
+_STATUS_OF_CODE = {"too-many-requests": 429, "wrong-role": 403, "revoked-key": 403, "used-token": 403, "used-key": 403}
 
 
 @dataclass(frozen=True, slots=True)

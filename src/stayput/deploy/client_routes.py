@@ -77,6 +77,14 @@ class ClientRoutes:
             if member.revoked_at is not None and (key_id not in before or before[key_id].revoked_at is None)
         ]
 
+    def sweep(self) -> None:
+        """Let go of uploads whose tasks are over."""
+        machine = self._service.machine
+        if machine is not None:
+            self.uploads.sweep(
+                lambda task: (found := machine.task(task)) is not None and found.state is r.TaskState.OPEN
+            )
+
     # Who calls
 
     def _known_key(self, key_id: str) -> KnownKey | None:

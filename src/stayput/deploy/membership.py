@@ -71,6 +71,11 @@ class Membership:
         """Use a token up and take the client's key, in one transaction. The same key may come again."""
         with self._store.transaction() as connection:
             client = connection.execute(sa.select(tokens.c.client).where(tokens.c.token_id == token_id)).scalar_one()
+            holder = connection.execute(sa.select(clients.c.number).where(clients.c.key_id == key_id)).scalar()
+            if holder not in (None, client):
+                raise AccessDenied(
+                    "used-key", "key: belongs to another client of this fleet; every client needs a key of its own"
+                )
             unused = tokens.update().where(tokens.c.token_id == token_id, tokens.c.used_at.is_(None))
             if connection.execute(unused.values(used_at=now)).rowcount == 1:
                 connection.execute(
@@ -81,6 +86,10 @@ class Membership:
             row = connection.execute(sa.select(clients).where(clients.c.number == client)).one()
             if row.key_id != key_id:  # an answer that was lost on its way is asked for with the same key
                 raise AccessDenied("used-token", "token: used before; ask the coordinator's operator for a new one")
+            if row.revoked_at is not None:
+                raise AccessDenied(
+                    "revoked-key", f"key {key_id} ({row.name}): was revoked by the coordinator's operator"
+                )
             return _member(row)
 
     def members(self) -> list[Member]:

@@ -78,6 +78,8 @@ class Coordinating:
             with contextlib.suppress(StoreFailed, Unavailable):
                 for member in await asyncio.to_thread(self.clients.refresh):
                     await self.service.submit(Revoked(member.number))
+            with contextlib.suppress(OSError):  # what cannot be removed now is removed the next time
+                self.clients.sweep()
 
 
 def serve(state: FleetState, plan: Mapping[str, Any], *, ready_file: Path | None = None) -> None:

@@ -18,6 +18,10 @@ from stayput.deploy.claims import Claim
 from stayput.deploy.partial_blobs import PartialBlob
 from stayput.deploy.records import TaskId, Update
 from stayput.deploy.update_checks import OwnedTask, UpdateRules, UpdateSchema, check_update
+from stayput.errors import TransferFailed
+
+INCOMING = "incoming"
+"""Where the updates lie that are on their way, as <task>-<sha256>."""
 
 
 class UploadsFull(Exception):
@@ -57,7 +61,7 @@ class Uploads:
             self.discard(claim.task_id)
         if len(self._under_way) >= self._slots:
             raise UploadsFull
-        path = self._blobs.place(f"incoming/{claim.task_id}-{claim.sha256}")
+        path = self._blobs.place(f"{INCOMING}/{claim.task_id}-{claim.sha256}")
         upload = Upload(claim, manifest, PartialBlob(path, manifest), self._monotonic())
         self._under_way[claim.task_id] = upload
         return upload
@@ -71,9 +75,17 @@ class Uploads:
 
     def finish(self, task: TaskId) -> None:
         """All has come: put it durably where updates lie."""
-        upload = self._under_way.pop(task)
+        upload = self._under_way.pop(task, None)
+        if upload is None:
+            raise TransferFailed(f"task {task}: has no upload under way (offer the update first)")
         key = f"updates/{task}/{upload.claim.sha256}"
-        upload.partial.finish(self._blobs.place(key).parent)
+        try:
+            upload.partial.finish(self._blobs.place(key).parent)
+        except TransferFailed:
+            upload.partial.discard()  # each chunk is the one that was promised, and they make another blob
+            raise
+        finally:
+            upload.partial.close()
         self._blobs.keep(key)
 
     def discard(self, task: TaskId) -> None:
@@ -81,6 +93,15 @@ class Uploads:
         upload = self._under_way.pop(task, None)
         if upload is not None:
             upload.partial.discard()
+
+    def sweep(self, is_open: Callable[[TaskId], bool]) -> None:
+        """Remove what has come of updates that nobody waits for any more, also from before a restart."""
+        for task in [task for task in self._under_way if not is_open(task)]:
+            self.discard(task)
+        folder = self._blobs.folder / INCOMING
+        for path in list(folder.iterdir()) if folder.is_dir() else ():
+            if not is_open(path.name.rpartition("-")[0]):
+                path.unlink(missing_ok=True)
 
     def _drop_silent(self) -> None:
         limit = self._monotonic() - self._silence

@@ -278,6 +278,23 @@ def test_a_token_lets_one_key_in_once(tmp_path):
     store.close()
 
 
+def test_a_key_is_one_clients_and_a_revoked_one_does_not_come_back(tmp_path):
+    store = Store(sqlite_url(tmp_path / "fleet.db"))
+    membership = Membership(store)
+    (_, first), (_, second) = new_token(), new_token()
+    membership.add("clinic-1", first, now=1.0)
+    membership.add("clinic-2", second, now=1.0)
+    membership.enrol(first.token_id, "a" * 32, bytes(32), now=2.0)
+    with pytest.raises(AccessDenied, match="belongs to another client") as refusal:
+        membership.enrol(second.token_id, "a" * 32, bytes(32), now=3.0)
+    assert refusal.value.code == "used-key"
+    assert membership.token(second.token_id)[2] is None  # and the token is as good as before
+    membership.revoke("clinic-1", now=4.0)
+    with pytest.raises(AccessDenied, match="was revoked"):
+        membership.enrol(first.token_id, "a" * 32, bytes(32), now=5.0)
+    store.close()
+
+
 def test_tables_and_migrations_agree(tmp_path):
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
