@@ -61,4 +61,6 @@ def _lines(found: dict[str, Any]) -> list[str]:
             f"{current['reported']} of {current['goal']} reports{left}"
         )
     dropped = [(f"round {each['round']}", str(each["count"]), each["reason"]) for each in found["dropouts"][-5:]]
+    if rounds:
+        lines.append(f"model {rounds[-1]['report']['model_sha256']}")
     return lines + (["dropouts:", *aligned(dropped, indent="  ")] if dropped else [])

@@ -28,6 +28,7 @@ from stayput.deploy.client_transport import Address, Away, Connection
 from stayput.deploy.identity import SigningKey, parse_token
 from stayput.errors import AccessDenied, CertificateMismatch, DeploymentError, ProtocolMismatch, TransferFailed
 from stayput.runs.durable_files import write_json
+from stayput.runs.spec import CUSTOM
 
 if TYPE_CHECKING:
     from stayput.data.federated_data import Examples
@@ -272,11 +273,7 @@ class Client:
         from stayput.deploy.client_training import LocalTraining
         from stayput.tasks.catalogue import named_task
 
-        if (
-            self._task is not None
-            and self._task.name != offer.task.rpartition(":")[2]
-            and self._task.name != offer.task
-        ):
+        if self._task is not None and not is_meant(offer.task, self._task.name):
             raise DeploymentError(f"task={offer.task!r}: this client trains {self._task.name!r} and nothing else")
         if self._training is None or self._trained_task != offer.task:
             task = self._task or named_task(offer.task).task
@@ -329,3 +326,9 @@ class Client:
         if self._url is None:
             raise DeploymentError("url=None: must say where the coordinator is, such as https://host:8443")
         return self._url
+
+
+def is_meant(asked: str, own: str) -> bool:
+    """Whether a coordinator's task is the one that a client was given; one without a name is any task of one's own."""
+    _, colon, attribute = asked.rpartition(":")
+    return own in (asked, attribute) or (own == CUSTOM and bool(colon))

@@ -225,7 +225,10 @@ def test_each_setting_of_a_run_is_documented_with_its_key_and_default():
 @pytest.mark.parametrize("page", sorted(page for page in PAGES if blocks(page, "toml")))
 def test_every_settings_file_on_a_page_asks_for_a_run(page):
     for body in blocks(page, "toml"):
-        assert request(from_file(tomllib.loads(body), source=page)).spec.task
+        settings = tomllib.loads(body)
+        if "task" in settings.get("fleet", {}):  # a task of the reader's own, in place of a named one
+            settings.setdefault("task", "mnist-2nn")
+        assert request(from_file(settings, source=page)).spec.task
 
 
 def test_every_environment_variable_is_documented():
