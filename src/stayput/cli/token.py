@@ -24,6 +24,8 @@ Fleet = Annotated[Path, typer.Option(help="The fleet's file, as `stayput serve` 
 Name = Annotated[str | None, typer.Option(help="The client's name, new to the fleet.", show_default=False)]
 Status = Annotated[bool, typer.Option("--status", help="A token that reads the status and lets nobody in.")]
 ValidFor = Annotated[float | None, typer.Option(help="Hours after which the token is worth nothing (default never).")]
+MOST_HOURS = 87_600
+"""Ten years."""
 
 
 @token.command("new", cls=SectionedCommand)
@@ -41,6 +43,8 @@ def new_token(
 
     if (name is None) == (not status):
         raise InvalidSetting("name: must be given for a client's token, or --status for one that reads the status")
+    if valid_for is not None and not 0 < valid_for <= MOST_HOURS:
+        raise InvalidSetting(f"valid_for={valid_for:g}: must be hours, more than 0 and at most {MOST_HOURS}")
     state = read_fleet_file(fleet).state
     expires_at = None if valid_for is None else time.time() + valid_for * 3600
     if name is None:

@@ -13,6 +13,9 @@ from stayput.deploy.store import Store
 from stayput.deploy.tables import clients, tokens
 from stayput.errors import AccessDenied, InvalidSetting, UnknownName
 
+LONGEST_NAME = 64
+"""Of a client; names are in logs and on pages."""
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -43,6 +46,10 @@ class Membership:
 
     def add(self, name: str, token: StoredToken, *, now: float) -> int:
         """A new client with a token that lets it in, once; its number is the next free one."""
+        if not (0 < len(name) <= LONGEST_NAME and name.isprintable() and name == name.strip()):
+            raise InvalidSetting(
+                f"name={name!r}: must be 1 to {LONGEST_NAME} printable characters, without spaces around"
+            )
         with self._store.transaction() as connection:
             if connection.execute(sa.select(clients.c.number).where(clients.c.name == name)).first() is not None:
                 raise InvalidSetting(f"name={name!r}: must be new to the fleet (see: stayput clients list)")

@@ -26,6 +26,11 @@ from stayput.deploy.service import Service
 from stayput.errors import AccessDenied
 
 
+def round_in(text: str) -> int:
+    """The round that a request names; -1, before all of them, if it names none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else -1
+
+
 class Metrics:
     """The numbers of one coordinator process."""
 
@@ -106,8 +111,7 @@ class ObservingRoutes:
         check_token(token, stored, self._authority.clock())
         if client is not None:
             raise AccessDenied("wrong-role", "token: lets a client in and reads nothing (stayput token new --status)")
-        after = request.query_params.get("after", "-1")
-        number = int(after) if after.lstrip("-").isascii() and after.lstrip("-").isdigit() else -1
+        number = round_in(request.query_params.get("after", ""))
         return JSONResponse(await asyncio.to_thread(self._status, number))
 
     def _status(self, after: int) -> dict[str, Any]:

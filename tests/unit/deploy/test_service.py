@@ -18,6 +18,7 @@ from stayput.deploy.database import StoreFailed, sqlite_url
 from stayput.deploy.fleet_settings import FleetSettings
 from stayput.deploy.identity import new_token
 from stayput.deploy.membership import Membership
+from stayput.deploy.observing import round_in
 from stayput.deploy.service import Service, Unavailable
 from stayput.deploy.store import Conflict, Store
 from stayput.errors import AccessDenied, InvalidSetting, UnknownName
@@ -308,3 +309,16 @@ def test_tables_and_migrations_agree(tmp_path):
     scripts = ScriptDirectory(os.path.join(os.path.dirname(database.__file__), "migrations"))  # noqa: PTH118, PTH120
     assert scripts.get_current_head() == database.HEAD
     store.close()
+
+
+@pytest.mark.parametrize("name", ["", " a", "a\nb", "a\x1b[2J", "x" * 65])
+def test_a_clients_name_is_one_line_of_text(tmp_path, name):
+    store = Store(sqlite_url(tmp_path / "fleet.db"))
+    with pytest.raises(InvalidSetting, match="printable characters"):
+        Membership(store).add(name, new_token()[1], now=1.0)
+    store.close()
+
+
+@pytest.mark.parametrize(("text", "number"), [("7", 7), ("", -1), ("-1", -1), ("--5", -1), ("9" * 5000, -1), ("²", -1)])
+def test_the_status_is_asked_from_a_round_on(text, number):
+    assert round_in(text) == number
