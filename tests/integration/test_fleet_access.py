@@ -26,7 +26,13 @@ from stayput.errors import AccessDenied, DeploymentError, TransferFailed
 pytestmark = pytest.mark.slow
 
 OPEN, TOKEN, NEWCOMER, SIGNED = "open", "status token", "newcomer", "signed"
+PAGE = (
+    "board.css", "charts.js", "coordinator.js", "stream.js", "theme.css", "uplot.min.css", "uplot.min.js", "words.js",
+)  # fmt: skip
+"""The files of the coordinator's page, which know nothing of the fleet until they are given a token."""
 MATRIX = {
+    ("GET", "/"): OPEN,
+    **{("GET", f"/assets/{name}"): OPEN for name in PAGE},
     ("GET", "/v1/hello"): OPEN,
     ("GET", "/healthz"): OPEN,
     ("GET", "/readyz"): OPEN,
