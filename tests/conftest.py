@@ -10,10 +10,17 @@ from pathlib import Path
 # slower than one. Before torch, which reads it once; the processes that tests start inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import hypothesis
 import pytest
 import torch
 
 from stayput.engines.precision import use_precision
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 for _shared in ("contracts", "integration"):  # the second engine of the contract tests; readers of others' files
     sys.path.insert(0, str(Path(__file__).parent / _shared))

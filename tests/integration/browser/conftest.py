@@ -22,9 +22,12 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu"]
 DESK = {"width": 1280, "height": 900}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
-    """The browser; a machine without one fails here, and says what to do."""
+    """The browser; a machine without one fails here, and says what to do.
+
+    One for each file of tests: while Playwright runs, its event loop does, and tests elsewhere want one of their own.
+    """
     path = next((found for name in NAMES if (found := shutil.which(name))), None)
     if path is None:
         pytest.fail(
