@@ -17,6 +17,7 @@ from stayput.data.federated_data import Examples
 from stayput.deploy import wire_tensors
 from stayput.deploy.blobs import Blobs
 from stayput.deploy.chunks import Manifest
+from stayput.deploy.client_memory import ClientMemory
 from stayput.deploy.client_training import LocalTraining
 from stayput.deploy.messages import TaskOffer
 from stayput.deploy.round_sums import RoundSums
@@ -61,12 +62,14 @@ def deployed(tmp_path, monkeypatch):
                 offer = TaskOffer(
                     f"r{number}-c{k}-1", number, k, 5, "toy", spec.algorithm, Manifest.of(model), schema, 1, 1.0, 1.0
                 )
-                training = LocalTraining(TOY, own[k], tmp_path / f"client-{k}")
-                update = training.train(offer, model)
-                training.keep(update)
+                memory = ClientMemory(tmp_path / f"client-{k}")
+                update = LocalTraining(TOY, own[k], memory).train(offer, model)
                 found = TensorFile(update.content).specs
                 assert found == {entry.name: entry for entry in schema}, "an update is as its schema says"
                 sha256 = Manifest.of(update.content).sha256
+                if update.memory is not None:
+                    memory.prepare(offer.task_id, sha256, update.memory)
+                memory.decide(offer.task_id, sha256, counts=True)
                 blobs.place(f"updates/{offer.task_id}/{sha256}").write_bytes(update.content)
                 updates.append(
                     {

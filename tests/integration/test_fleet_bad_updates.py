@@ -13,8 +13,12 @@ from toy_fleet import ENVIRONMENT, SETTINGS
 
 from stayput.core.tensors import add_in_own_dtype, fingerprint, unflatten
 from stayput.core.weighted_sum import WeightedSum
+from stayput.deploy.claims import Claim
+from stayput.deploy.database import sqlite_url
 from stayput.deploy.demo_fleet import LocalFleet, waiting
+from stayput.deploy.membership import Membership
 from stayput.deploy.schemas import encode
+from stayput.deploy.store import Store
 from stayput.deploy.tensor_files import TensorSpec
 from stayput.errors import DeploymentError
 from stayput.testing import toy_clients
@@ -135,3 +139,16 @@ def test_every_bad_update_is_refused_and_the_model_is_that_of_the_honest(tmp_pat
         for kind, reason in reasons.items():
             assert kind.partition(" (")[0] in reason, (kind, reason)
         assert sum(entry["count"] for entry in status["dropouts"]) == len(KINDS), "each is a recorded dropout"
+        audit(fleet)
+
+
+def audit(fleet):
+    """What each client claimed of an update that counts can be checked later, from what is stored."""
+    store = Store(sqlite_url(fleet.folder / "fleet-state" / "fleet.db"))
+    keys = {member.number: member.public_bytes for member in Membership(store).members()}
+    rows = [row for row in store.task_rows(1) if row["state"] == "reported"]
+    store.close()
+    assert len(rows) == HONEST
+    for row in rows:
+        assert Claim.in_row(row).signed_by(keys[row["client"]])
+        assert not Claim.in_row({**row, "num_examples": row["num_examples"] + 1}).signed_by(keys[row["client"]])

@@ -1,13 +1,15 @@
 """What a client claims of its update, with a signature of its own.
 
-A request's signature is gone when the request is answered. This one is kept beside the update, so that anybody with the
-client's public key can check later what the client said: when a round is closed, after a restore, in an audit. Must not
-import torch or a web framework.
+A request's signature is gone when the request is answered. This one is stored in the transaction that makes the update
+count, so that anybody with the client's public key can check later what the client said: after a restore, in an audit
+(`Claim.in_row`). Must not import torch or a web framework.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from stayput.deploy.identity import SigningKey, signature_holds
 from stayput.deploy.messages import OfferUpdate
@@ -38,6 +40,19 @@ class Claim:
             message.num_steps,
             message.train_loss,
             bytes.fromhex(message.signature),
+        )
+
+    @classmethod
+    def in_row(cls, row: Mapping[str, Any]) -> Claim:
+        """The claim of an update that counts, as the store has it (`Store.task_rows`)."""
+        return cls(
+            row["task"],
+            row["sha256"],
+            row["size"],
+            row["num_examples"],
+            row["num_steps"],
+            row["train_loss"],
+            row["signature"],
         )
 
     def signed_by(self, public_bytes: bytes) -> bool:

@@ -24,6 +24,7 @@ from stayput._version import __version__
 from stayput.deploy import messages as m
 from stayput.deploy.chunks import Manifest, Transfer
 from stayput.deploy.claims import sign_claim
+from stayput.deploy.client_memory import ClientMemory
 from stayput.deploy.client_transport import Address, Away, Connection
 from stayput.deploy.identity import SigningKey, parse_token
 from stayput.errors import AccessDenied, CertificateMismatch, DeploymentError, ProtocolMismatch, TransferFailed
@@ -83,6 +84,7 @@ class Client:
         self._ca_file = None if ca_file is None else Path(ca_file)
         self._identity = None if identity is None else Path(identity)
         self._reconnect_in = FIRST_RETRY
+        self._memory = ClientMemory(self._folder)
         self._training: LocalTraining | None = None
         self._trained_task: str | None = None
         self._examples: Examples | None = None
@@ -169,6 +171,7 @@ class Client:
 
     async def _train_and_report(self, connection: Connection, key: SigningKey, offer: m.TaskOffer) -> None:
         try:
+            await self._settle_memory(connection, offer.task_id)
             training = await asyncio.to_thread(self._trainer, offer)
             model = await self._fetch(connection, offer.model)
             update = await asyncio.to_thread(training.train, offer, model)
@@ -185,11 +188,18 @@ class Client:
         receipt = await self._report(connection, key, offer, update)
         self._reconnect_in = max(receipt.reconnect_in_s, 0.05)
         if receipt.accepted:
-            await asyncio.to_thread(training.keep, update)
             self._on_event(f"reported {offer.task_id}")
         else:
             self._on_event(f"not counted: {offer.task_id}: {receipt.reason}")
             await asyncio.sleep(receipt.retry_after_s)
+
+    async def _settle_memory(self, connection: Connection, task: str) -> None:
+        """Learn what became of updates before this task that had no receipt: training goes on from their memory."""
+        for before, sha256 in self._memory.undecided():
+            if before != task:
+                finish = m.FinishUpdate(before, sha256)
+                receipt = await connection.ask("POST", f"/v1/tasks/{before}/finish", finish, m.Receipt)
+                self._memory.decide(before, sha256, counts=receipt.accepted)
 
     async def _fetch(self, connection: Connection, manifest: Manifest) -> bytes:
         """The model, chunk by chunk, each one held to its hash."""
@@ -218,6 +228,8 @@ class Client:
             offer.task_id, manifest, claim.num_examples, claim.num_steps, claim.train_loss, claim.signature.hex()
         )
         base = f"/v1/tasks/{offer.task_id}"
+        if update.memory is not None:
+            await asyncio.to_thread(self._memory.prepare, offer.task_id, manifest.sha256, update.memory)
 
         async def once() -> m.Receipt:
             state: m.UploadState | m.Receipt = await connection.ask(
@@ -235,7 +247,9 @@ class Client:
             finish = m.FinishUpdate(offer.task_id, manifest.sha256)
             return await connection.ask("POST", f"{base}/finish", finish, m.Receipt)
 
-        return await self._again_while_away(once)
+        receipt = await self._again_while_away(once)
+        self._memory.decide(offer.task_id, manifest.sha256, counts=receipt.accepted)
+        return receipt
 
     async def _again_while_away(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do it until it is done; the heartbeats say when it is not wanted any more."""
@@ -277,7 +291,7 @@ class Client:
             raise DeploymentError(f"task={offer.task!r}: this client trains {self._task.name!r} and nothing else")
         if self._training is None or self._trained_task != offer.task:
             task = self._task or named_task(offer.task).task
-            self._training = LocalTraining(task, self._current_examples(), self._folder)
+            self._training = LocalTraining(task, self._current_examples(), self._memory)
             self._trained_task = offer.task
         return self._training
 

@@ -205,8 +205,9 @@ class ClientRoutes:
         upload = self.uploads.find(task)
         owner = self._owned(task)
         if owner is None or owner.key_id != caller.key_id:
-            return await self._receipt(member, task, r.TaskGivenUp(member.number, task, "its round is over"))
-        if upload is None:
+            given_up = r.TaskGivenUp(member.number, task, "its round is over")
+            return await self._receipt(member, given_up, message.sha256)
+        if upload is None or not owner.open:
             return await self._without_upload(member, task, message.sha256)
         if upload.claim.sha256 != message.sha256 or upload.partial.missing:
             raise TransferFailed(f"update {message.sha256}: chunks of it are missing (offer it again)")
@@ -220,7 +221,7 @@ class ClientRoutes:
         except UpdateRefused as error:
             await asyncio.to_thread(self._service.blobs.remove, f"updates/{task}")
             return await self._refused(member, task, error, upload.claim)
-        return await self._receipt(member, task, r.UpdateChecked(member.number, task, update))
+        return await self._receipt(member, r.UpdateChecked(member.number, task, update), update.sha256)
 
     async def decline(self, request: Request) -> Response:
         """A client gives a task up."""
@@ -292,19 +293,30 @@ class ClientRoutes:
             return await self._without_upload(member, task, claim.sha256)
         reason = f"{error.reason}: {error}" if isinstance(error, UpdateRefused) else f"malformed: {error}"
         self.uploads.discard(task) if found is not None and found.client == member.number else None
-        return await self._receipt(member, task, r.TaskGivenUp(member.number, task, f"refused: {reason[:300]}"))
+        given_up = r.TaskGivenUp(member.number, task, f"refused: {reason[:300]}")
+        return await self._receipt(member, given_up, claim.sha256)
 
     async def _without_upload(self, member: Member, task: r.TaskId, sha256: str) -> Response:
         """A report that comes again: the machine knows what became of the first."""
         found = self._task(task)
         if found is not None and found.state is r.TaskState.OPEN:
             raise TransferFailed(f"task {task}: has no upload under way (offer the update first)")
-        return await self._receipt(member, task, r.UpdateChecked(member.number, task, r.Update(sha256, 0, 0, 0.0)))
+        checked_before = r.UpdateChecked(member.number, task, r.Update(sha256, 0, 0, 0.0))
+        return await self._receipt(member, checked_before, sha256)
 
-    async def _receipt(self, member: Member, task: r.TaskId, event: r.Event) -> Response:
+    async def _receipt(self, member: Member, event: r.UpdateChecked | r.TaskGivenUp, sha256: str) -> Response:
+        """What became of an update; of one whose round is over, as the store has it."""
+        task, number = event.task, member.number
         actions = await self._service.submit(event)
-        (receipt,) = (a for a in actions if isinstance(a, r.Receipt) and a.client == member.number)
-        return _answer(m.Receipt(task, receipt.accepted, receipt.reason, 0.0, self._reconnect_in(member.number)))
+        (receipt,) = (a for a in actions if isinstance(a, r.Receipt) and a.client == number)
+        accepted, reason = receipt.accepted, receipt.reason
+        if (
+            not accepted
+            and self._task(task) is None
+            and await asyncio.to_thread(self._service.store.counts, task, number, sha256)
+        ):
+            accepted, reason = True, ""
+        return _answer(m.Receipt(task, accepted, reason, 0.0, self._reconnect_in(number)))
 
 
 def _answer(message: Any) -> Response:  # noqa: ANN401 - any message

@@ -2,13 +2,12 @@
 
 The same record of functions, the same streams of random numbers (seed, round, k) and the same arithmetic as in a
 simulation, so the update is the same to the last bit. What a client keeps from round to round (SCAFFOLD's control
-variate) lies in a file of its own and never leaves it.
+variate) is read here and kept by `client_memory.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,10 +18,10 @@ from stayput.core.named_settings import from_plain
 from stayput.core.seeds import Indices
 from stayput.core.tensors import MEMORY, Tensors
 from stayput.data.federated_data import Assignment, Examples, FederatedData
+from stayput.deploy.client_memory import ClientMemory
 from stayput.deploy.messages import TaskOffer
 from stayput.deploy.wire_tensors import from_bytes, from_file, to_bytes
 from stayput.engines.sequential import SequentialEngine
-from stayput.runs.durable_files import write_whole
 from stayput.tasks.task import Task
 
 
@@ -56,8 +55,8 @@ class TrainedUpdate:
 class LocalTraining:
     """A client's engine for one task and one set of examples."""
 
-    def __init__(self, task: Task, examples: Examples, folder: Path) -> None:
-        self._task, self._memory_file = task, folder / "memory.safetensors"
+    def __init__(self, task: Task, examples: Examples, memory: ClientMemory) -> None:
+        self._task, self._memory = task, memory
         self._engine = SequentialEngine(task, OwnData.of(examples), device=torch.device("cpu"))
 
     def train(self, offer: TaskOffer, model: bytes) -> TrainedUpdate:
@@ -66,8 +65,8 @@ class LocalTraining:
             torch.set_num_threads(offer.threads)
         algorithm = from_plain("algorithm", ALGORITHMS, offer.algorithm).algorithm()
         memory: dict[int, Tensors] = {}
-        if algorithm.client.memory is not None and self._memory_file.is_file():
-            memory[offer.client] = from_file(self._memory_file)[MEMORY]
+        if algorithm.client.memory is not None and self._memory.current.is_file():
+            memory[offer.client] = from_file(self._memory.current)[MEMORY]
         work = RoundWork(
             offer.round_number,
             offer.seed,
@@ -87,8 +86,3 @@ class LocalTraining:
             update.train_loss,
             None if kept is None else to_bytes(kept),
         )
-
-    def keep(self, update: TrainedUpdate) -> None:
-        """The update counts: what the client keeps is now what it keeps."""
-        if update.memory is not None:
-            write_whole(self._memory_file, update.memory)

@@ -51,6 +51,10 @@ class Update:
     train_loss: float
     scale: float = 1.0
     """Below 1 where the update was clipped."""
+    size: int | None = None
+    """Its bytes; with the signature, all that is needed to check later what the client claimed."""
+    signature: bytes | None = None
+    """The client's own, over its claim."""
 
 
 # Events: what happens to a coordinator.

@@ -157,10 +157,13 @@ class Store:
             query = sa.select(attempts).order_by(attempts.c.round, attempts.c.attempt)
             return [dict(row) for row in connection.execute(query).mappings()]
 
-    def keep_signature(self, task: r.TaskId, signature: bytes) -> None:
-        """The client's own signature over what it claims of its update."""
+    def counts(self, task: r.TaskId, client: int, sha256: str) -> bool:
+        """Whether this client's update counts for a task, however long ago."""
         with self.transaction() as connection:
-            connection.execute(tasks.update().where(tasks.c.task == task).values(signature=signature))
+            found = connection.execute(
+                sa.select(tasks.c.client, tasks.c.state, tasks.c.sha256).where(tasks.c.task == task)
+            )
+            return tuple(found.first() or ()) == (client, r.TaskState.REPORTED, sha256)
 
 
 CLOSED = "closed"
@@ -217,6 +220,7 @@ def _(change: r.TaskReported, connection: Connection, now: float) -> None:
     _end_task(
         connection, change.task, state=r.TaskState.REPORTED, ended_at=now, sha256=update.sha256,
         num_examples=update.num_examples, num_steps=update.num_steps, train_loss=update.train_loss, scale=update.scale,
+        size=update.size, signature=update.signature,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Boolean,
     Column,
     Float,
@@ -103,6 +104,7 @@ tasks = Table(
     Column("train_loss", Float),
     Column("scale", Float),
     Column("signature", LargeBinary),
+    Column("size", BigInteger),
 )
 
 Index(

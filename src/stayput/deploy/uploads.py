@@ -118,4 +118,6 @@ def checked(
         # Never closed by hand: views into it live on in a refusal's traceback. It goes with the last of them.
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     scale = check_update(claim, public_bytes, task, schema, rules, memoryview(content)).scale
-    return Update(claim.sha256, claim.num_examples, claim.num_steps, claim.train_loss, scale)
+    return Update(
+        claim.sha256, claim.num_examples, claim.num_steps, claim.train_loss, scale, claim.size, claim.signature
+    )

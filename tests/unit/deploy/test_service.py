@@ -322,3 +322,33 @@ def test_a_clients_name_is_one_line_of_text(tmp_path, name):
 @pytest.mark.parametrize(("text", "number"), [("7", 7), ("", -1), ("-1", -1), ("--5", -1), ("9" * 5000, -1), ("²", -1)])
 def test_the_status_is_asked_from_a_round_on(text, number):
     assert round_in(text) == number
+
+
+def test_a_database_of_the_first_form_is_brought_to_the_present_one(tmp_path, monkeypatch):
+    from stayput.deploy import database
+
+    monkeypatch.setattr(database, "HEAD", "0001")
+    old = Store(sqlite_url(tmp_path / "fleet.db"))
+    given = r.ClientsSelected(1, 1, 1, (("r1-c0-1", 0),))
+    old.apply([r.RoundOpened(1), given, r.TaskDropped("r1-c0-1", "lost")])
+    old.close()
+    monkeypatch.undo()
+    present = Store(sqlite_url(tmp_path / "fleet.db"))
+    (row,) = present.task_rows(1)
+    assert (row["task"], row["reason"], row["size"]) == ("r1-c0-1", "lost", None)
+    present.close()
+
+
+def test_whether_an_update_counts_is_known_when_its_round_is_over(tmp_path):
+    store = Store(sqlite_url(tmp_path / "fleet.db"))
+    given = r.ClientsSelected(1, 1, 1, (("r1-c0-1", 0), ("r1-c1-1", 1)))
+    store.apply([r.RoundOpened(1), given, r.TaskReported("r1-c0-1", r.Update("a", 1, 1, 0.5, 1.0, 7, b"s"))])
+    store.apply([r.TaskDropped("r1-c1-1", "late"), r.RoundClosed(1, r.RoundResult("m", "m", {}, finished=False))])
+    assert store.counts("r1-c0-1", 0, "a")
+    assert not store.counts("r1-c0-1", 1, "a"), "another's"
+    assert not store.counts("r1-c0-1", 0, "b"), "another update"
+    assert not store.counts("r1-c1-1", 1, "a"), "dropped"
+    assert not store.counts("r9-c0-1", 0, "a"), "unknown"
+    (row, _) = store.task_rows(1)
+    assert (row["size"], row["signature"]) == (7, b"s")
+    store.close()
