@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -27,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "integration"))
 from hand_clients import HandClient, hand_clients
 from toy_fleet import ENVIRONMENT
 
-from stayput._version import __version__
 from stayput.deploy import messages as m
 from stayput.deploy.demo_fleet import LocalFleet
+from stayput.runs.environment import machine, versions
 from stayput.testing import toy_clients
 
 SETTINGS = """\
@@ -113,19 +112,6 @@ async def measured(fleet: LocalFleet, number: int, seconds: float) -> dict[str, 
     }
 
 
-def machine() -> dict[str, object]:
-    """Where this ran."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
-    return {
-        "cpu": model,
-        "cores": os.cpu_count(),
-        "load_before": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "stayput": __version__,
-    }
-
-
 def main() -> None:
     """Measure and print; write where asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -133,14 +119,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    where = machine()
+    facts = {"machine": machine("cpu"), "load_before": os.getloadavg()[0], "versions": versions()}
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
         LocalFleet(Path(folder), ENVIRONMENT) as fleet,
     ):
         fleet.prepare(SETTINGS.format(clients=given.updates), toy_clients((2,) * given.updates))
         fleet.start_coordinator()
-        result = {"machine": where, **asyncio.run(measured(fleet, given.updates, given.seconds))}
+        result = {**facts, "results": [asyncio.run(measured(fleet, given.updates, given.seconds))]}
     print(json.dumps(result, indent=2))
     if given.out is not None:
         given.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

