@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from stayput.errors import InvalidSetting
 from stayput.runs.durable_files import sync_folder, write_whole
 
 
@@ -25,7 +26,12 @@ class Blobs:
         if url is not None:
             import fsspec
 
-            self._remote, self._root = fsspec.core.url_to_fs(url)
+            try:
+                self._remote, self._root = fsspec.core.url_to_fs(url)
+            except (ValueError, ImportError) as error:
+                raise InvalidSetting(
+                    f"blobs: must be a folder, or a URL that fsspec knows, with its package installed ({error})"
+                ) from error
         folder.mkdir(parents=True, exist_ok=True)
 
     def place(self, key: str) -> Path:

@@ -60,6 +60,9 @@ def ensure_certificate(folder: Path, hosts: Sequence[str]) -> ServerCertificate:
     return ServerCertificate(path, _fingerprint_in(path))
 
 
+_NO_AUTHORITIES = "{}: must hold certificates of authorities in PEM ({})"
+
+
 def fingerprint_of(der: bytes) -> str:
     """The SHA-256 of a certificate, as hex."""
     return hashlib.sha256(der).hexdigest()
@@ -73,9 +76,14 @@ def server_context(path: Path, *, client_ca: Path | None = None) -> ssl.SSLConte
     context.num_tickets = 0
     _load(context, path)
     if client_ca is not None:
-        context.load_verify_locations(cafile=client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
+        ask_for_certificates(context, client_ca)
     return context
+
+
+def ask_for_certificates(context: ssl.SSLContext, client_ca: Path) -> None:
+    """Let in only clients with a certificate of that authority (mTLS)."""
+    _trust(context, client_ca)
+    context.verify_mode = ssl.CERT_REQUIRED
 
 
 def client_context(
@@ -87,7 +95,10 @@ def client_context(
     """
     if pinned and ca_file is not None:
         raise DeploymentError("a pinned fingerprint and an authority's file: must be one of the two")
-    context = ssl.create_default_context(cafile=ca_file)
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except OSError as error:  # SSLError is one
+        raise DeploymentError(_NO_AUTHORITIES.format(ca_file, error)) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     if pinned:
         context.check_hostname = False
@@ -105,6 +116,13 @@ def check_fingerprint(certificate: bytes | None, fingerprint: str) -> None:
             f"certificate {found}: must be {fingerprint.lower()}, the one that was pinned; either this is not the "
             "coordinator, or its operator gave it a new certificate (then join again with a new token)"
         )
+
+
+def _trust(context: ssl.SSLContext, authorities: Path) -> None:
+    try:
+        context.load_verify_locations(cafile=authorities)
+    except OSError as error:  # SSLError is one
+        raise DeploymentError(_NO_AUTHORITIES.format(authorities, error)) from None
 
 
 def _load(context: ssl.SSLContext, path: Path) -> None:

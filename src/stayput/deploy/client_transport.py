@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -23,7 +24,14 @@ from stayput.deploy.identity import SigningKey
 from stayput.deploy.schemas import Message, decode, encode
 from stayput.deploy.signed_requests import ClientClock, sign_request
 from stayput.deploy.strict_json import MAX_BYTES
-from stayput.errors import AccessDenied, CertificateMismatch, DeploymentError, ProtocolMismatch, TransferFailed
+from stayput.errors import (
+    AccessDenied,
+    CertificateMismatch,
+    DeploymentError,
+    InvalidSetting,
+    ProtocolMismatch,
+    TransferFailed,
+)
 
 M = TypeVar("M", bound=Message)
 
@@ -54,8 +62,20 @@ class Address:
     """A certificate and its key, for a coordinator that asks for one (mTLS)."""
 
 
+def check_url(url: str) -> None:
+    """Refuse an address that is none, or whose requests, tokens among them, anybody on the way could read."""
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme == "https" and bool(parts.hostname) and parts.port != 0 and not parts.query
+    except ValueError:  # a port that is none
+        fits = False
+    if not fits:
+        raise InvalidSetting(f"url={url!r}: must be https://HOST:PORT, as `stayput serve` says where it listens")
+
+
 def connector_to(address: Address) -> aiohttp.TCPConnector:
     """Connections to a coordinator, whose certificate is checked before anything is sent."""
+    check_url(address.url)
     how: ssl.SSLContext | aiohttp.Fingerprint
     if address.fingerprint is None:
         how = client_context(ca_file=address.ca_file, identity=address.identity)

@@ -12,9 +12,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from stayput.errors import DeploymentError
+from stayput.errors import DeploymentError, InvalidSetting
 
 HEAD = "0002"
 """The revision that `tables.py` is; a test holds it to the newest migration."""
@@ -33,6 +33,7 @@ def sqlite_url(path: Path) -> str:
 
 def connect(url: str) -> Engine:
     """An engine for a database at the present form."""
+    shown = _without_password(url)
     try:
         engine = sa.create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
         if engine.dialect.name == "sqlite":
@@ -40,11 +41,22 @@ def connect(url: str) -> Engine:
             event.listen(engine, "begin", _begin_immediately)
         with engine.begin() as connection:
             _migrate(connection)
+    except (NoSuchModuleError, ModuleNotFoundError) as error:
+        raise InvalidSetting(
+            f"database {shown}: must be sqlite:///FILE or postgresql+psycopg://..., with its driver installed ({error})"
+        ) from error
     except SQLAlchemyError as error:
-        raise StoreFailed(
-            f"database {sa.make_url(url).render_as_string(hide_password=True)}: {reason_of(error)}"
-        ) from (error)
+        raise StoreFailed(f"database {shown}: {reason_of(error)}") from error
     return engine
+
+
+def _without_password(url: str) -> str:
+    try:
+        return sa.make_url(url).render_as_string(hide_password=True)
+    except (ArgumentError, ValueError):  # not repeated, as it may hold a password
+        raise InvalidSetting(
+            "database: must be an SQLAlchemy URL, such as postgresql+psycopg://USER@HOST/NAME (this one cannot be read)"
+        ) from None
 
 
 def reason_of(error: SQLAlchemyError) -> str:

@@ -7,12 +7,15 @@ What is learned (task, algorithm, rounds, target, seed) stands outside of that t
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from stayput.core.rules import require_at_least_zero, require_count, require_fraction, require_positive
 from stayput.errors import InvalidSetting, UnknownName
+
+LAST_PORT = 65535
 
 
 @dataclass(frozen=True)
@@ -76,24 +79,38 @@ class FleetSettings:
 
     def __post_init__(self) -> None:
         """Refuse what breaks a rule."""
-        require_count("port", self.port, "0 takes a free one", least=0)
+        self._check_address()
         require_count("start_with", self.start_with, "clients that round 1 waits for")
         require_fraction("minimum_share", self.minimum_share, "goes on with a single report")
         for name in ("round_deadline", "heartbeat", "lease", "hold", "steady_rate"):
             require_positive(name, getattr(self, name), "seconds; steady_rate is requests a second")
-        if not self.over_selection >= 1:
-            raise InvalidSetting(f"over_selection={self.over_selection!r}: must be at least 1 (1.3 asks 30% more)")
+        if not 1 <= self.over_selection < math.inf:
+            raise InvalidSetting(
+                f"over_selection={self.over_selection!r}: must be a number of at least 1 (1.3 asks 30% more)"
+            )
         if self.lease <= self.heartbeat:
             raise InvalidSetting(
                 f"lease={self.lease}: must be longer than heartbeat={self.heartbeat} (three heartbeats are usual)"
             )
         for name in ("tasks_per_client", "least_examples", "most_examples", "checking_slots", "upload_slots"):
             require_count(name, getattr(self, name), "see docs/deploy.md")
+        if self.least_examples > self.most_examples:
+            raise InvalidSetting(
+                f"least_examples={self.least_examples}: must be at most most_examples={self.most_examples} (they "
+                "bound an update's example count)"
+            )
         require_count("keep_models", self.keep_models, "the newest is always needed")
         if self.max_norm is not None:
             require_at_least_zero("max_norm", self.max_norm, "leave it out for any")
         if self.on_norm not in ("clip", "reject"):
             raise UnknownName("on_norm", self.on_norm, ("clip", "reject"))
+
+    def _check_address(self) -> None:
+        require_count("port", self.port, "0 takes a free one", least=0)
+        if self.port > LAST_PORT:
+            raise InvalidSetting(f"port={self.port}: must be at most {LAST_PORT} (0 takes a free one)")
+        if not self.names or not all(name and name.isascii() for name in self.names):
+            raise InvalidSetting(f"names={list(self.names)!r}: must be host names or addresses, in ASCII characters")
         if (self.certificate is None) != (self.private_key is None):
             raise InvalidSetting("certificate and private_key: must both be given, or neither (one is then made)")
 
@@ -118,8 +135,10 @@ def _refuse_wrong_kind(source: str, name: str, value: object, default: object) -
         float: ((int, float), "a number"),
         str: ((str,), "text in quotes"),
         tuple: ((list,), "a list of texts"),
-        type(None): ((str, int, float), "text or a number"),
+        type(None): ((str,), "text in quotes"),
     }
-    accepted, rule = kinds[type(default)]
+    accepted, rule = kinds[float if name == "max_norm" else type(default)]
+    if isinstance(value, list) and not all(isinstance(entry, str) for entry in value):
+        raise InvalidSetting(f"{source}: fleet.{name}={value!r}: must be {rule}")
     if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
         raise InvalidSetting(f"{source}: fleet.{name}={value!r}: must be {rule}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stayput.deploy.blobs import Blobs
-from stayput.deploy.certificates import ServerCertificate, ensure_certificate, server_context
+from stayput.deploy.certificates import ServerCertificate, ask_for_certificates, ensure_certificate, server_context
 from stayput.deploy.database import sqlite_url
 from stayput.deploy.fleet_settings import FleetSettings
 from stayput.deploy.store import Store
@@ -51,11 +51,10 @@ class FleetState:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         try:
             context.load_cert_chain(str(self.settings.certificate), self.settings.private_key)
-            if client_ca is not None:
-                context.load_verify_locations(cafile=client_ca)
-                context.verify_mode = ssl.CERT_REQUIRED
         except OSError as error:
             raise InvalidSetting(
                 f"certificate={self.settings.certificate!r}: must be a PEM file with the chain ({error})"
             ) from error
+        if client_ca is not None:
+            ask_for_certificates(context, client_ca)
         return context

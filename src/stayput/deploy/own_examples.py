@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stayput.data.federated_data import Examples
-from stayput.errors import DeploymentError
+from stayput.errors import DeploymentError, EmptyClient
 
 
 def examples_in(path: Path) -> Examples:
@@ -25,4 +25,9 @@ def examples_in(path: Path) -> Examples:
         raise DeploymentError(
             f"data {path}: must be a folder with inputs.npy and targets.npy, or an .npz file with both ({error})"
         ) from error
-    return Examples(columns["inputs"], columns["targets"])
+    examples = Examples(columns["inputs"], columns["targets"])
+    if not len(examples):
+        raise EmptyClient(
+            f"data {path}: holds no examples: must have at least one, as its weight in the average is n_k"
+        )
+    return examples

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from stayput.deploy.client_routes import ClientRoutes
 from stayput.deploy.database import StoreFailed
 from stayput.deploy.fleet_state import FleetState
 from stayput.deploy.guarded_connections import GuardedConnection
+from stayput.deploy.listening import listening_sockets
 from stayput.deploy.membership import Membership
 from stayput.deploy.observing import ObservingRoutes
 from stayput.deploy.records import Revoked
@@ -89,10 +91,9 @@ def serve(state: FleetState, plan: Mapping[str, Any], *, ready_file: Path | None
     coordinating = Coordinating(state, store)
     settings = state.settings
     context = state.tls()
+    sockets = listening_sockets(settings.host, settings.port)
     config = uvicorn.Config(
         coordinating.app,
-        host=settings.host,
-        port=settings.port,
         http=GuardedConnection,
         ws="none",
         lifespan="off",
@@ -106,12 +107,14 @@ def serve(state: FleetState, plan: Mapping[str, Any], *, ready_file: Path | None
         ssl_context_factory=lambda config, default: context,  # noqa: ARG005 - as uvicorn calls it
     )
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(_serve(coordinating, uvicorn.Server(config), ready_file))
+        runner.run(_serve(coordinating, uvicorn.Server(config), sockets, ready_file))
 
 
-async def _serve(coordinating: Coordinating, server: uvicorn.Server, ready_file: Path | None) -> None:
+async def _serve(
+    coordinating: Coordinating, server: uvicorn.Server, sockets: list[socket.socket], ready_file: Path | None
+) -> None:
     async with coordinating.running():
-        serving = asyncio.get_running_loop().create_task(server.serve())
+        serving = asyncio.get_running_loop().create_task(server.serve(sockets))
         while not server.started and not serving.done():
             await asyncio.sleep(0.01)
         if server.started:

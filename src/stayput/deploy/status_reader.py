@@ -41,5 +41,14 @@ async def _read(url: str, token: str, ca_file: Path | None, after: int) -> dict[
     except aiohttp.ServerFingerprintMismatch as error:
         await asyncio.sleep(CLOSING_SECONDS)
         raise CertificateMismatch(f"{url}: its certificate is not the one that the token names") from error
-    except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-        raise Away(f"{url}: {type(error).__name__}: {error}") from error
+    except aiohttp.ClientConnectorCertificateError as error:
+        await asyncio.sleep(CLOSING_SECONDS)
+        raise CertificateMismatch(
+            f"{url}: its certificate is not trusted here ({error.certificate_error}) (give the whole token, which "
+            "carries its fingerprint, or --ca-file)"
+        ) from error
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        reason = str(error) or type(error).__name__
+        raise Away(f"{url}: cannot be reached ({reason}) (is the coordinator running, and the port right?)") from error
+    except ValueError as error:
+        raise Away(f"{url}: does not answer as a coordinator does ({error}) (is the port right?)") from error
