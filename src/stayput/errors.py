@@ -26,11 +26,15 @@
         ├── AccessDenied                      a request whose sender may not make it
         ├── UpdateRefused                     an update that must not count
         ├── TransferFailed                    a transfer that did not bring the bytes it promised
-        └── CertificateMismatch               the other side's certificate is not the expected one
+        ├── CertificateMismatch               the other side's certificate is not the expected one
+        ├── Away                              the coordinator cannot be reached, or takes nothing now
+        └── StoreFailed                       the fleet's database or files do not take or give what they should
 
 Each message is one sentence with the value, the rule and the way out. The command line prints it without a
 traceback and ends with the exit code; anything that is not a StayputError is a bug in stayput or in the user's
-own model, and keeps its traceback. This module imports nothing of the project: everything may import it.
+own model, and keeps its traceback. Errors that never leave the layer that raises them (a body that is too large, a
+coordinator that cannot take a change now) are defined in it. This module imports nothing of the project: everything
+may import it.
 """
 
 from __future__ import annotations
@@ -176,3 +180,15 @@ class TransferFailed(DeploymentError):
 
 class CertificateMismatch(DeploymentError):
     """The other side's certificate is not the expected one."""
+
+
+class Away(DeploymentError):
+    """The coordinator cannot be reached, or cannot take requests now; come back."""
+
+    def __init__(self, sentence: str, retry_after: float | None = None) -> None:
+        super().__init__(sentence)
+        self.retry_after = retry_after
+
+
+class StoreFailed(DeploymentError):
+    """A fleet's database or files do not take or give what they should: the disk is full, or something is damaged."""

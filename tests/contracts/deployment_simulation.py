@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from stayput.core.cohort import choose_cohort
 from stayput.deploy import records as r
 from stayput.deploy.coordinator import Coordinator
-from stayput.deploy.database import StoreFailed
 from stayput.deploy.fleet_settings import FleetSettings
+from stayput.errors import StoreFailed
 
 LATE = 1e-6
 """What two sums of the same times may differ by."""

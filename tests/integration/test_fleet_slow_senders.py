@@ -16,8 +16,7 @@ from toy_fleet import toy_fleet
 
 from stayput.deploy import messages as m
 from stayput.deploy.certificates import client_context
-from stayput.deploy.client_transport import Away
-from stayput.errors import TransferFailed
+from stayput.errors import Away, TransferFailed
 
 pytestmark = pytest.mark.slow
 

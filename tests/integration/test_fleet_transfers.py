@@ -11,8 +11,8 @@ from toy_fleet import ENVIRONMENT, SETTINGS
 
 from stayput.deploy import messages as m
 from stayput.deploy.chunks import Transfer
-from stayput.deploy.client_transport import Away
 from stayput.deploy.demo_fleet import LocalFleet
+from stayput.errors import Away
 from stayput.testing import toy_clients
 
 pytestmark = pytest.mark.slow

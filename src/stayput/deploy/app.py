@@ -20,14 +20,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from stayput.deploy.database import StoreFailed
 from stayput.deploy.messages import Problem
 from stayput.deploy.schemas import encode
 from stayput.deploy.service import Unavailable
 from stayput.deploy.signed_requests import Caller
 from stayput.deploy.strict_json import MAX_BYTES
 from stayput.deploy.uploads import UploadsFull
-from stayput.errors import AccessDenied, DeploymentError, MalformedMessage, ProtocolMismatch
+from stayput.errors import AccessDenied, DeploymentError, MalformedMessage, ProtocolMismatch, StoreFailed
 
 logger = logging.getLogger("stayput.deploy")
 

@@ -25,9 +25,10 @@ from stayput.deploy import messages as m
 from stayput.deploy.chunks import Manifest, Transfer
 from stayput.deploy.claims import sign_claim
 from stayput.deploy.client_memory import ClientMemory
-from stayput.deploy.client_transport import Address, Away, Connection
+from stayput.deploy.client_transport import Address, Connection
 from stayput.deploy.identity import SigningKey, parse_token
-from stayput.errors import AccessDenied, CertificateMismatch, DeploymentError, ProtocolMismatch, TransferFailed
+from stayput.deploy.signed_requests import WINDOW_SECONDS
+from stayput.errors import AccessDenied, Away, CertificateMismatch, DeploymentError, ProtocolMismatch, TransferFailed
 from stayput.runs.durable_files import write_json
 from stayput.runs.spec import CUSTOM
 
@@ -121,6 +122,11 @@ class Client:
     async def _serve(self, connection: Connection, key: SigningKey) -> bool:
         """Poll and work until the training has ended."""
         await connection.hello()
+        if abs(connection.clock_offset) > WINDOW_SECONDS:
+            where = "behind" if connection.clock_offset > 0 else "ahead of"
+            self._on_event(
+                f"clock: {abs(connection.clock_offset):.0f} s {where} the coordinator's, which is what counts here"
+            )
         while True:
             may, why = self._permission()
             examples = self._current_examples()

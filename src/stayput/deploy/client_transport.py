@@ -26,6 +26,7 @@ from stayput.deploy.signed_requests import ClientClock, sign_request
 from stayput.deploy.strict_json import MAX_BYTES
 from stayput.errors import (
     AccessDenied,
+    Away,
     CertificateMismatch,
     DeploymentError,
     InvalidSetting,
@@ -40,14 +41,6 @@ SIGN_AGAIN = frozenset({"stale-boot", "clock-skew", "replayed-nonce"})
 """Refusals of a signature that was right when it was made."""
 ANSWER_SECONDS = 60.0
 """An answer that is not there after this long, beyond the time that a poll is held, is not waited for."""
-
-
-class Away(DeploymentError):
-    """The coordinator cannot be reached, or cannot take requests now; come back."""
-
-    def __init__(self, sentence: str, retry_after: float | None = None) -> None:
-        super().__init__(sentence)
-        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +107,11 @@ class Connection:
     ) -> None:
         if self._session is not None:
             await self._session.close()
+
+    @property
+    def clock_offset(self) -> float:
+        """What to add to this machine's clock to have the coordinator's."""
+        return self._clock.offset
 
     async def hello(self) -> m.Hello:
         """Who the coordinator is; its boot and time are known from here on."""

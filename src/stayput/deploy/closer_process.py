@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stayput.errors import DeploymentError
+from stayput.errors import DeploymentError, StoreFailed
 
 LONGEST_ANSWER = 64 << 20
 """Bytes of one line of an answer; a schema of 10,000 tensors is a few MB."""
@@ -33,11 +33,16 @@ class CloserProcess:
         self._one_at_a_time = asyncio.Lock()
 
     async def order(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to an order; a process that died of it is given it once more, in a new one."""
+        """The answer to an order; a process that died of it is given it once more, in a new one.
+
+        `StoreFailed` for what is to be asked again later, such as on a full disk.
+        """
         async with self._one_at_a_time:
             for _ in range(2):
                 answer = await self._ask(order)
                 if answer is not None:
+                    if answer.get("again"):
+                        raise StoreFailed(answer["error"])
                     if "error" in answer:
                         raise CloserFailed(answer["error"])
                     return answer

@@ -61,6 +61,7 @@ class Coordinator:
             r.UpdateChecked: self._update_checked,
             r.TaskGivenUp: self._task_given_up,
             r.RoundSummed: self._round_summed,
+            r.UpdatesDamaged: self._updates_damaged,
             r.Tick: lambda event, at: None,  # noqa: ARG005 - what is due is done before every event
         }
         for client in self._clients.values():  # who was there before a restart gets the time to come back
@@ -235,6 +236,14 @@ class Coordinator:
             for client in self._clients.values():
                 if client.holding:
                     self._rest(client, self._settings.hold, now, "training has ended")
+
+    def _updates_damaged(self, event: r.UpdatesDamaged, now: float) -> None:
+        progress = self._round
+        if progress is not None and progress.number == event.round_number and progress.phase is r.Phase.CLOSING:
+            attempt, tasks = progress.attempt, progress.reopen(event.clients, r.DropReason.DAMAGED)
+            self._changes.append(r.RoundReopened(progress.number, attempt, tasks))
+            self._time_outs.set(ROUND, now + self._settings.round_deadline)
+            self._sum_asked = False
 
     # Time
 

@@ -14,16 +14,12 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from stayput.errors import DeploymentError, InvalidSetting
+from stayput.errors import InvalidSetting, StoreFailed
 
 HEAD = "0002"
 """The revision that `tables.py` is; a test holds it to the newest migration."""
 MIGRATING = 7_203_411
 """The advisory lock of PostgreSQL that one process holds while it migrates."""
-
-
-class StoreFailed(DeploymentError):
-    """The database did not take a change: the disk is full, the file is locked or damaged, the server is away."""
 
 
 def sqlite_url(path: Path) -> str:

@@ -57,7 +57,7 @@ class Metrics:
             self.reports.inc()
         elif isinstance(change, r.TaskDropped):
             self.dropouts.labels(change.reason.partition(":")[0]).inc()
-        elif isinstance(change, r.AttemptFailed):
+        elif isinstance(change, r.AttemptFailed | r.RoundReopened):
             self.attempts.inc()
         elif isinstance(change, r.RoundClosed):
             self.closing.observe(float(change.result.report.get("seconds", 0.0)))
@@ -85,7 +85,7 @@ class ObservingRoutes:
 
     async def ready(self, request: Request) -> Response:  # noqa: ARG002 - anybody may ask
         """Whether changes can be taken; 503 with the reason where not."""
-        ready = self._service.machine is not None
+        ready = self._service.machine is not None and self._service.trouble is None
         return JSONResponse(
             {"ready": ready, "why_not": None if ready else self._service.trouble}, 200 if ready else 503
         )
@@ -131,7 +131,7 @@ class ObservingRoutes:
             "last_round": head["last_closed"],
             "finished": bool(head["finished"]),
             "failure": head["failure"],
-            "ready": machine is not None,
+            "ready": machine is not None and service.trouble is None,
             "trouble": service.trouble,
             "waiting_for": None if machine is None else machine.waiting_for(),
             "round": _open_round(service),

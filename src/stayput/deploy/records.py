@@ -39,6 +39,7 @@ class DropReason(StrEnum):
     DEADLINE = "late: the round's deadline has passed"
     SURPLUS = "late: the round had enough reports"
     REVOKED = "revoked"
+    DAMAGED = "damaged on the coordinator's disk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +126,21 @@ class RoundSummed:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdatesDamaged:
+    """Stored updates of the closing round are gone, or are not what was stored any more."""
+
+    round_number: int
+    clients: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
 
-Event = Enrolled | Revoked | Polled | HungUp | HeardFrom | UpdateChecked | TaskGivenUp | RoundSummed | Tick
+Event = (
+    Enrolled | Revoked | Polled | HungUp | HeardFrom | UpdateChecked | TaskGivenUp | RoundSummed | UpdatesDamaged | Tick
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +211,15 @@ class RoundClosing:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundReopened:
+    """Updates that counted are damaged: their tasks came to nothing, and the round takes others in their place."""
+
+    round_number: int
+    attempt: int
+    tasks: tuple[TaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RoundClosed:
     """The round is over."""
 
@@ -207,7 +227,16 @@ class RoundClosed:
     result: RoundResult
 
 
-Change = RoundOpened | ClientsSelected | TaskReported | TaskDropped | AttemptFailed | RoundClosing | RoundClosed
+Change = (
+    RoundOpened
+    | ClientsSelected
+    | TaskReported
+    | TaskDropped
+    | AttemptFailed
+    | RoundClosing
+    | RoundReopened
+    | RoundClosed
+)
 
 
 # Actions: what a coordinator asks of whoever drives it, to be carried out in order.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from stayput.deploy.blobs import Blobs
-from stayput.errors import StayputError
+from stayput.errors import StayputError, StoreFailed
 
 
 def carry_out(order: dict[str, Any], sums: Any) -> dict[str, Any]:  # noqa: ANN401 - a RoundSums, imported late
@@ -23,7 +23,7 @@ def carry_out(order: dict[str, Any], sums: Any) -> dict[str, Any]:  # noqa: ANN4
         schema, result = sums.begin()
         return {"schema": [dataclasses.asdict(spec) for spec in schema], "result": result}
     result = sums.close(order["round"], order["state_sha256"], order["updates"], order["num_examples"])
-    return {"result": result}
+    return result if "damaged" in result else {"result": result}
 
 
 def serve(blobs: Blobs, orders: IO[str], answers: IO[str]) -> None:
@@ -37,7 +37,9 @@ def serve(blobs: Blobs, orders: IO[str], answers: IO[str]) -> None:
 
                 sums = RoundSums(order["plan"], blobs)
             answer = carry_out(order, sums)
-        except (StayputError, OSError) as error:
+        except (StoreFailed, OSError) as error:  # a full disk, a damaged model: over when somebody has seen to it
+            answer = {"error": str(error), "again": True}
+        except StayputError as error:
             answer = {"error": str(error)}
         answers.write(json.dumps(answer, allow_nan=False) + "\n")
         answers.flush()

@@ -73,6 +73,14 @@ class RoundInProgress:
         task.state, task.reason = TaskState.DROPPED, reason
         del self.open_by_client[task.client]
 
+    def reopen(self, clients: tuple[int, ...], reason: str) -> tuple[TaskId, ...]:
+        """What these clients reported is damaged: their tasks come to nothing, and there is another attempt."""
+        damaged = [self.reported.pop(client) for client in clients if client in self.reported]
+        for task in damaged:
+            task.state, task.reason, task.update = TaskState.DROPPED, reason, None
+        self.phase, self.attempt = Phase.COLLECTING, self.attempt + 1
+        return tuple(task.task for task in damaged)
+
     def updates(self) -> tuple[tuple[int, Update], ...]:
         """What counts, in the order of the clients: so the order of arrival changes no bit of the sum."""
         ordered = sorted(self.reported.items())

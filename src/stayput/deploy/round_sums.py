@@ -34,7 +34,7 @@ from stayput.deploy.tensor_files import TensorSpec
 from stayput.deploy.wire_tensors import from_bytes, specs_of, to_bytes
 from stayput.engines.model_program import ModelProgram
 from stayput.engines.placed_examples import PlacedExamples
-from stayput.errors import DeploymentError, InvalidSetting
+from stayput.errors import InvalidSetting, StoreFailed
 from stayput.runs.spec import RunSpec
 from stayput.tasks.catalogue import NAMED_TASKS
 
@@ -69,15 +69,21 @@ class RoundSums:
     def close(
         self, round_number: int, state_sha256: str, updates: Sequence[Mapping[str, Any]], num_examples: int
     ) -> dict[str, Any]:
-        """From the updates of a round, in the order of the clients, to the next model."""
+        """From the updates of a round, in the order of the clients, to the next model; or whose update is damaged."""
         started = time.perf_counter()
         state: Groups = self._read(f"models/{state_sha256}")
         clients = [int(update["client"]) for update in updates]
-        total = WeightedSum(clients)
+        total, damaged = WeightedSum(clients), []
         for update in updates:
-            found = self._read(f"updates/{update['task']}/{update['sha256']}")
+            try:
+                found = self._read(f"updates/{update['task']}/{update['sha256']}")
+            except (StoreFailed, FileNotFoundError):
+                damaged.append(int(update["client"]))
+                continue
             tensors = _scaled(found, float(update["scale"]))
             total.add(int(update["client"]), tensors, weight=int(update["num_examples"]))  # n_k
+        if damaged:
+            return {"damaged": damaged}
         plan = self._algorithm.plan(round_number)
         cohort = np.array(clients, dtype=np.int64)
         work = RoundWork(
@@ -108,7 +114,7 @@ class RoundSums:
         """A blob's tensors; a blob that is not what its name says is damaged, and must not go into a model."""
         content = self._blobs.fetch(key).read_bytes()
         if hashlib.sha256(content).hexdigest() != key.rpartition("/")[2]:
-            raise DeploymentError(f"{key}: its content is not what was written: restore it from a backup, start again")
+            raise StoreFailed(f"{key}: its content is not what was written (put it back from a backup)")
         return from_bytes(content)
 
     def _stored(

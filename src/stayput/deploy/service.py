@@ -21,11 +21,10 @@ from stayput.deploy.blobs import Blobs
 from stayput.deploy.chunks import Manifest
 from stayput.deploy.closer_process import CloserFailed, CloserProcess
 from stayput.deploy.coordinator import Coordinator
-from stayput.deploy.database import StoreFailed
 from stayput.deploy.fleet_settings import FleetSettings
 from stayput.deploy.leadership import Leadership
 from stayput.deploy.store import Conflict, Store
-from stayput.errors import DeploymentError
+from stayput.errors import DeploymentError, StoreFailed
 
 logger = logging.getLogger("stayput.deploy")
 
@@ -273,7 +272,7 @@ class Service:
             for client, update in order.updates
         ]  # fmt: skip
         try:
-            answer = await self._closer.order(
+            answer = await self._order_until_stored(
                 {
                     "do": "close", "round": number, "state_sha256": head["state_sha256"], "updates": updates,
                     "num_examples": self.machine.examples_known(),
@@ -286,8 +285,29 @@ class Service:
             await self._stored(self.store.fail, self.failure)
             return
         with contextlib.suppress(Unavailable):  # then it is summed again after the machine was loaded again
+            if "damaged" in answer:
+                logger.error("round %d: updates of clients %s are damaged", number, answer["damaged"])
+                await self.submit(r.UpdatesDamaged(number, tuple(answer["damaged"])))
+                return
             await self.submit(r.RoundSummed(number, r.RoundResult(**answer["result"])))
             self._spawn(self._forget(tasks.values(), head))
+
+    async def _order_until_stored(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Have a round summed, as often as it takes: clients wait, and whoever asks is told what for."""
+        assert self._closer is not None  # noqa: S101 - start() made it
+        trouble = None
+        while True:
+            try:
+                answer = await self._closer.order(order)
+            except StoreFailed as error:
+                if trouble is None:
+                    logger.error("round %d cannot be closed yet: %s", order["round"], error)  # noqa: TRY400 - no bug
+                self.trouble = trouble = f"round {order['round']} cannot be closed yet: {error}"
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                if self.trouble == trouble:
+                    self.trouble = None
+                return answer
 
     async def _forget(self, tasks: Any, before: Mapping[str, Any]) -> None:  # noqa: ANN401 - names of tasks
         """Remove the updates of a round that is over, and models that nobody needs any more."""

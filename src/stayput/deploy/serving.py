@@ -15,7 +15,6 @@ import uvicorn
 from stayput.board.coordinator_page import coordinator_page_routes
 from stayput.deploy.app import Authority, make_app, steady_clock
 from stayput.deploy.client_routes import ClientRoutes
-from stayput.deploy.database import StoreFailed
 from stayput.deploy.fleet_state import FleetState
 from stayput.deploy.guarded_connections import GuardedConnection
 from stayput.deploy.listening import listening_sockets
@@ -25,7 +24,7 @@ from stayput.deploy.records import Revoked
 from stayput.deploy.service import Service, Unavailable
 from stayput.deploy.signed_requests import new_boot
 from stayput.deploy.store import Store
-from stayput.errors import InvalidSetting
+from stayput.errors import InvalidSetting, StoreFailed
 
 logger = logging.getLogger("stayput.deploy")
 

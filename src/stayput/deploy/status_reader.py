@@ -9,9 +9,9 @@ from typing import Any
 
 import aiohttp
 
-from stayput.deploy.client_transport import Address, Away, connector_to
+from stayput.deploy.client_transport import Address, connector_to
 from stayput.deploy.identity import parse_token
-from stayput.errors import AccessDenied, CertificateMismatch
+from stayput.errors import AccessDenied, Away, CertificateMismatch
 
 LARGEST_STATUS = 256 << 20
 SECONDS = 30.0

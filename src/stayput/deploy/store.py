@@ -17,8 +17,9 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from stayput.deploy import records as r
-from stayput.deploy.database import StoreFailed, connect, reason_of
+from stayput.deploy.database import connect, reason_of
 from stayput.deploy.tables import attempts, clients, fleet, rounds, tasks
+from stayput.errors import StoreFailed
 
 
 class Conflict(StoreFailed):
@@ -242,6 +243,18 @@ def _(change: r.AttemptFailed, connection: Connection, now: float) -> None:
 def _(change: r.RoundClosing, connection: Connection, now: float) -> None:
     found = rounds.c.number == change.round_number
     connection.execute(rounds.update().where(found).values(phase=r.Phase.CLOSING, closing_at=now))
+
+
+@_carry_out.register
+def _(change: r.RoundReopened, connection: Connection, now: float) -> None:
+    reason = f"{len(change.tasks)} updates were {r.DropReason.DAMAGED}"
+    _carry_out(r.AttemptFailed(change.round_number, change.attempt, reason), connection, now)
+    found = rounds.c.number == change.round_number
+    connection.execute(rounds.update().where(found).values(phase=r.Phase.COLLECTING, closing_at=None))
+    damaged = tasks.update().where(tasks.c.task.in_(change.tasks), tasks.c.state == r.TaskState.REPORTED)
+    gone = damaged.values(state=r.TaskState.DROPPED, reason=r.DropReason.DAMAGED, ended_at=now, sha256=None)
+    if connection.execute(gone).rowcount != len(change.tasks):
+        raise Conflict(f"round {change.round_number}: is not as it was")
 
 
 @_carry_out.register

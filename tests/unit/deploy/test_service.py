@@ -14,14 +14,14 @@ from stayput.deploy import records as r
 from stayput.deploy.app import steady_clock
 from stayput.deploy.blobs import Blobs
 from stayput.deploy.closer_process import CloserFailed
-from stayput.deploy.database import StoreFailed, sqlite_url
+from stayput.deploy.database import sqlite_url
 from stayput.deploy.fleet_settings import FleetSettings
 from stayput.deploy.identity import new_token
 from stayput.deploy.membership import Membership
 from stayput.deploy.observing import round_in
 from stayput.deploy.service import Service, Unavailable
 from stayput.deploy.store import Conflict, Store
-from stayput.errors import AccessDenied, InvalidSetting, UnknownName
+from stayput.errors import AccessDenied, InvalidSetting, StoreFailed, UnknownName
 
 SETTINGS = FleetSettings(hold=0.2, heartbeat=0.5, lease=2.0, round_deadline=5.0)
 
@@ -31,11 +31,17 @@ class MadeUpSums:
 
     def __init__(self, blobs, rounds):
         self.blobs, self.rounds, self.orders, self.fails = blobs, rounds, [], None
+        self.full, self.damaged = False, []
 
     async def order(self, order):
         self.orders.append(order)
+        if self.full:
+            raise StoreFailed("the disk is full")
         if self.fails:
             raise CloserFailed(self.fails)
+        if self.damaged and order["do"] == "close":
+            damaged, self.damaged = self.damaged, []
+            return {"damaged": damaged}
         number = order.get("round", 0)
         name = await asyncio.to_thread(self.blobs.put_model, f"model {number}".encode())
         facts = {"round_number": number, "model_sha256": name, "evaluation": {}}
@@ -352,3 +358,40 @@ def test_whether_an_update_counts_is_known_when_its_round_is_over(tmp_path):
     (row, _) = store.task_rows(1)
     assert (row["size"], row["signature"]) == (7, b"s")
     store.close()
+
+
+def test_a_disk_that_is_full_while_a_round_is_closed_is_waited_for(tmp_path):
+    async def scenario():
+        fleet = Fleet(tmp_path)
+        async with fleet as service:
+            service._closer.full = True
+            training = asyncio.gather(train(service, 0), train(service, 1))
+            await until(lambda: service.trouble is not None)
+            assert service.trouble == "round 1 cannot be closed yet: the disk is full"
+            assert fleet.store.head()["failure"] is None
+            service._closer.full = False
+            await training
+            assert service.trouble is None
+            assert fleet.store.head()["finished"]
+
+    asyncio.run(scenario())
+
+
+def test_damaged_updates_are_dropouts_and_their_clients_are_asked_again(tmp_path):
+    async def scenario():
+        fleet = Fleet(tmp_path)
+        async with fleet as service:
+            service._closer.damaged = [1]
+            await asyncio.gather(train(service, 0), train(service, 1))
+            rows = fleet.store.task_rows(1)
+            assert [(row["task"], row["state"], row["reason"]) for row in rows] == [
+                ("r1-c0-1", "reported", ""),
+                ("r1-c1-1", "dropped", r.DropReason.DAMAGED),
+                ("r1-c1-2", "reported", ""),
+            ]
+            assert not fleet.store.counts("r1-c1-1", 1, "1"), "who asks is told that it does not count any more"
+            (attempt,) = fleet.store.failed_attempts()
+            assert (attempt["round"], attempt["attempt"]) == (1, 1)
+            assert fleet.store.head()["finished"]
+
+    asyncio.run(scenario())
