@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,7 @@ async def _read(url: str, token: str, ca_file: Path | None, after: int) -> dict[
             aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=SECONDS)) as session,
             session.get(target, headers={"Authorization": f"Bearer {token}"}, allow_redirects=False) as response,
         ):
-            body = await response.content.read(LARGEST_STATUS)
-            found: dict[str, Any] = json.loads(body)
+            found: dict[str, Any] = json.loads(await whole(response.content.iter_any()))
             if response.status >= 400:
                 raise AccessDenied(str(found.get("code")), str(found.get("message")))
             return found
@@ -52,3 +52,13 @@ async def _read(url: str, token: str, ca_file: Path | None, after: int) -> dict[
         raise Away(f"{url}: cannot be reached ({reason}) (is the coordinator running, and the port right?)") from error
     except ValueError as error:
         raise Away(f"{url}: does not answer as a coordinator does ({error}) (is the port right?)") from error
+
+
+async def whole(parts: AsyncIterator[bytes]) -> bytes:
+    """An answer that comes in parts, as every answer of more than a few KB does."""
+    body = bytearray()
+    async for part in parts:
+        body += part
+        if len(body) > LARGEST_STATUS:
+            raise Away(f"the status: is more than {LARGEST_STATUS} bytes (ask for the rounds after a later one)")
+    return bytes(body)
