@@ -11,7 +11,7 @@ import time
 import aiohttp
 import pytest
 from hand_clients import address_of, hand_clients
-from toy_fleet import toy_fleet
+from toy_fleet import ready, toy_fleet
 
 from stayput.deploy import messages as m
 from stayput.deploy.client_transport import Connection, connector_to
@@ -50,10 +50,11 @@ MATRIX = {
 """Every address, and who may use it."""
 
 
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory):
-    with toy_fleet(tmp_path_factory.mktemp("fleet"), 4, rounds=2, more="start_with = 2") as running:
+@pytest.fixture
+def fleet(tmp_path):
+    with toy_fleet(tmp_path / "fleet", 4, rounds=2, more="start_with = 2") as running:
         running.start_coordinator()
+        ready(running)
         yield running
 
 
@@ -208,6 +209,9 @@ async def enrolments(fleet):
     broken = good[:25] + ("A" if good[25] != "A" else "B") + good[26:]
     state = read_fleet_file(fleet.file).state
     expired, _ = new_client_token(state, "too-late", expires_at=time.time() - 1)
+    first = SigningKey.generate()
+    async with Connection(address, first) as connection:
+        await connection.ask("POST", "/v1/enrol", m.Enrol(fleet.tokens[0], first.public_bytes.hex()), m.Enrolled)
     attempts = {
         "stayput": "bad-token",
         broken: "bad-token",

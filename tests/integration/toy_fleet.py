@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import ssl
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import stayput as sp
@@ -54,6 +58,15 @@ def simulated(num_clients, *, rounds, fraction=1.0):
 def start_clients(fleet, num_clients, *, task="fleet_tasks:toy"):
     for client in range(num_clients):
         fleet.start_client(client, "--task", task)
+
+
+def ready(fleet, *, seconds=60.0):
+    """Wait until the coordinator takes changes, rather than listens."""
+    context = ssl._create_unverified_context()  # noqa: S323 - its certificate is its own, and nothing is told it
+    for _ in waiting(seconds, f"the coordinator is not ready: {fleet.log('coordinator')[-2000:]}"):
+        with contextlib.suppress(urllib.error.HTTPError):
+            urllib.request.urlopen(f"{fleet.url}/readyz", context=context, timeout=5).close()  # noqa: S310 - our own
+            return
 
 
 def finished(fleet, *, seconds=90.0):

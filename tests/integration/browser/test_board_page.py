@@ -101,6 +101,7 @@ def test_curves_tell_their_values_to_the_mouse_and_to_the_keyboard(folder, board
     expect(tip(page)).to_have_count(0)
 
     page.get_by_label("What is drawn").select_option("seconds")
+    expect(chart).to_have_attribute("aria-label", re.compile("^seconds by round"))
     chart.focus()
     page.keyboard.press("Home")
     expect(tip(page)).to_contain_text("0.6 s")

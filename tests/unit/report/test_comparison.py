@@ -109,7 +109,7 @@ def broken_runs(make_run):
         "torn": "line 2: not a round's report",
         "no-environment": "cannot be read as JSON",
         "another-kind": "unknown",
-        "list": "not the files of a run",
+        "list": "must be a JSON object",
     }
 
 

@@ -301,6 +301,7 @@ var stayputCharts = (function () {
   function make(chart) {
     if (chart.u) chart.u.destroy();
     chart.zoomed = false;
+    chart.tip.hidden = true; // it speaks of the lines that were
     chart.u = new uPlot(optionsFor(chart), joined(chart.spec), chart.plot);
     chart.u.over.addEventListener("dblclick", () => (chart.zoomed = false));
     chart.u.over.addEventListener("mouseenter", () => chart.tip.setAttribute("aria-live", "off"));
