@@ -26,26 +26,27 @@ for _shared in ("contracts", "integration"):  # the second engine of the contrac
     sys.path.insert(0, str(Path(__file__).parent / _shared))
 
 
-def _on_ray(item):
-    """Whether a test is one of an engine's promises, for the engine on Ray."""
+def _on_engine(item, *names):
+    """Whether a test is one of an engine's promises, for an engine of one of these names."""
     params = getattr(getattr(item, "callspec", None), "params", {}).values()
     return any(
-        (isinstance(value, str) and value == "ray") or (isinstance(value, tuple) and value[:1] == ("ray",))
+        (isinstance(value, str) and value in names)
+        or (isinstance(value, tuple) and isinstance(first := next(iter(value), None), str) and first in names)
         for value in params
     )
 
 
 def pytest_collection_modifyitems(items):
-    """Ray takes seconds to start."""
+    """Engines that start processes take seconds to do it."""
     for item in items:
-        if _on_ray(item):
+        if _on_engine(item, "ray", "workers", "lane_workers"):
             item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)
 def _functions_of_tests_reach_workers(request):
     """Ray's workers cannot import test modules, so what is defined there is sent to them as it is."""
-    if _on_ray(request.node):
+    if _on_engine(request.node, "ray"):
         from ray import cloudpickle
 
         for name in {request.module.__name__, "side_by_side", "stacked_engine"} & set(sys.modules):
